@@ -20,11 +20,11 @@ from commerce.catalog.relations import load_related_products
 from commerce.catalog.search.services import SearchResult, limit_search, search, search_result_of
 from commerce.catalog.variation_serializers import MAX_LISTED_VALUES
 from shared.api.errors import ValidationFailed
-from shared.api.lists.filters import IntegerFilter, IntegerFormField, LanguageFilter, ListFilterSet
+from shared.api.lists.filters import BooleanFormField, IntegerFilter, IntegerFormField, LanguageFilter, ListFilterSet
 from shared.api.lists.relations import LoadedRelation
 from shared.api.lists.search import MAX_SEARCH_LENGTH, MoneyColumn
 from shared.api.money import MAX_PRICE, InvalidMoney, to_minor, to_number
-from shared.api.query_params import BOOLEANS, DEFAULT_LANGUAGE, parse_integer
+from shared.api.query_params import DEFAULT_LANGUAGE, parse_integer
 
 MAX_CHOSEN_VALUES = 50
 MAX_RATING = 5
@@ -86,15 +86,6 @@ class RatingField(IntegerFormField):
         return number
 
 
-class BooleanField(forms.Field):
-    def to_python(self, value: Any) -> bool | None:
-        if value in EMPTY_VALUES:
-            return None
-        if str(value).lower() not in BOOLEANS:
-            raise forms.ValidationError("Send 1 or 0.")
-        return BOOLEANS[str(value).lower()]
-
-
 class ParentField(IntegerFormField):
     """Id of a category, or `null` for the categories at the top, whose value is 0."""
 
@@ -136,7 +127,7 @@ class RatingFilter(filters.CharFilter):
 
 @extend_schema_field({"type": "boolean", "example": True})
 class InStockFilter(filters.CharFilter):
-    field_class = BooleanField
+    field_class = BooleanFormField
 
     def filter(self, qs: "QuerySet[Any]", value: bool | None) -> Any:
         in_stock = Q(quantity__gt=0)

@@ -112,6 +112,10 @@ class ProductQuerySet(models.QuerySet["Product"]):
         lowest = Coalesce(Subquery(of_product), "quantity")
         return self.live().filter(is_low).order_by(lowest, "quantity", "pk")
 
+    def unpublished(self) -> Self:
+        """Return what is not published yet or no more."""
+        return self.live().exclude(status=Product.Status.PUBLISH)
+
     def public(self) -> Self:
         """Return what everybody may see and buy: published products of active shops."""
         return self.live().filter(status=Product.Status.PUBLISH, shop__is_active=True)

@@ -216,6 +216,28 @@ describe_low_stock = extend_schema_view(
     )
 )
 
+describe_stock = extend_schema_view(
+    list=extend_schema(
+        operation_id="products_stock",
+        tags=PRODUCT_TAGS,
+        summary="List products that are low on stock, in pages",
+        description="Returns a page of the products that `GET /api/low-stock-products` lists: those with fewer than 10 "
+        "pieces in stock, or with such a variation, the lowest quantity first. Store owners and staff get those of "
+        "their own shops, super admins those of all shops; other users get 403.",
+    )
+)
+
+describe_drafts = extend_schema_view(
+    list=extend_schema(
+        operation_id="draft_products",
+        tags=PRODUCT_TAGS,
+        summary="List products that are not published",
+        description="Returns a page of the products in any status but `publish`, the newest first; "
+        "`search=status:draft` selects one status. Store owners and staff get those of their own shops, super admins "
+        "those of all shops; other users get 403.",
+    )
+)
+
 BEST_SELLING = (
     "Returns an array of published products of active shops in one language: ten, or `limit`, those of which the most "
     "pieces were sold first. Pieces of cancelled, failed and refunded orders do not count. No credentials are needed."

@@ -11,9 +11,11 @@ from commerce.catalog.transfer.views import (
 from commerce.catalog.views import (
     BestSellingViewSet,
     CategoryViewSet,
+    DraftProductViewSet,
     LowStockViewSet,
     PopularViewSet,
     ProductViewSet,
+    StockViewSet,
     TagViewSet,
     TypeViewSet,
 )
@@ -22,6 +24,8 @@ from shared.api.viewsets import ApiRouter
 router = ApiRouter()
 router.register("products", ProductViewSet)
 router.register("low-stock-products", LowStockViewSet, "low-stock-product")
+router.register("products-stock", StockViewSet, "stock-product")
+router.register("draft-products", DraftProductViewSet, "draft-product")
 router.register("best-selling-products", BestSellingViewSet, "best-selling-product")
 router.register("popular-products", PopularViewSet, "popular-product")
 router.register("categories", CategoryViewSet)

@@ -173,6 +173,30 @@ class LowStockViewSet(ListModelMixin, ApiViewSet):
         return products.low_stock().for_response()
 
 
+@schema.describe_stock
+class StockViewSet(LowStockViewSet):
+    """The same products in pages."""
+
+    pagination_class = PagePagination
+
+
+@schema.describe_drafts
+@private_read
+class DraftProductViewSet(ListModelMixin, ApiViewSet):
+    """Products of the user's shops that are not published."""
+
+    queryset = Product.objects.all()
+    permission_classes = [IsShopStaff]
+    serializer_class = ProductSerializer
+    filterset_class = ProductFilters
+    pagination_class = PagePagination
+
+    def get_queryset(self) -> "QuerySet[Product]":
+        user = current_user(self.request)
+        products = Product.objects.none() if user is None else Product.objects.managed_by(user)
+        return products.unpublished().for_response().order_by("-id")
+
+
 @schema.describe_best_selling
 @public_read
 class BestSellingViewSet(ListModelMixin, ApiViewSet):

@@ -4,7 +4,8 @@ from typing import ClassVar
 
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from commerce.shops.relations import load_categories, load_staffs
-from shared.api.lists.filters import IntegerFilter, ListFilterSet
+from shared.accounts.models import User
+from shared.api.lists.filters import BooleanFilter, IntegerFilter, ListFilterSet
 from shared.api.lists.relations import LoadedRelation
 
 
@@ -22,8 +23,22 @@ class ShopFilters(ListFilterSet):
         fields: list[str] = []
 
 
+class NewShopFilters(ShopFilters):
+    is_active = BooleanFilter(default=False, help_text="`1` for active shops. Without it, the inactive ones.")
+
+
+class UserFilters(ListFilterSet):
+    search_fields = {name: name for name in ("name", "email", "is_active")}
+    order_fields = {name: name for name in ("id", "name", "email", "created_at")}
+    is_active = BooleanFilter(help_text="`1` for enabled accounts, `0` for disabled ones.")
+
+    class Meta:
+        model = User
+        fields: list[str] = []
+
+
 class StaffFilters(ListFilterSet):
-    search_fields = {"name": "user__name", "email": "user__email"}
+    search_fields = {"name": "user__name", "email": "user__email", "is_active": "user__is_active"}
     order_fields = {"name": "user__name", "email": "user__email", "created_at": "created_at"}
 
     class Meta:

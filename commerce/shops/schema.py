@@ -1,5 +1,7 @@
 """OpenAPI texts of the routes of shops, staff, invitations and the signed-in user."""
 
+from collections.abc import Callable
+
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema, extend_schema_view
 
@@ -65,6 +67,15 @@ describe_my_shops = extend_schema_view(
         summary="List your shops",
         description="Returns an array of the shops that you own or work in, active or not, newest first. Store "
         "owners, staff and super admins may call this; others get 403.",
+    )
+)
+describe_new_shops = extend_schema_view(
+    list=extend_schema(
+        operation_id="new_shops",
+        tags=TAGS,
+        summary="List shops to activate",
+        description="Returns a page of the inactive shops, the newest first; `is_active=1` returns the active ones "
+        "instead. Only super admins may call this.",
     )
 )
 describe_approve_shop = extend_schema_view(
@@ -140,6 +151,37 @@ describe_staffs = extend_schema_view(
         "store owners and super admins may call this.",
     ),
 )
+
+describe_my_staffs = extend_schema_view(
+    list=extend_schema(
+        operation_id="my_staffs",
+        tags=TAGS,
+        summary="List the staff of your shops (alias)",
+        description="Returns what `GET /api/staffs` does. Only store owners and super admins may call this.",
+    )
+)
+describe_all_staffs = extend_schema_view(
+    list=extend_schema(
+        operation_id="all_staffs",
+        tags=TAGS,
+        summary="List the staff of all shops",
+        description="Returns a page of the staff members of all shops, the newest first. Only super admins may call "
+        "this.",
+    )
+)
+
+
+def _describe_users(operation_id: str, summary: str, which: str) -> Callable[[type], type]:
+    description = f"Returns a page of {which}, the newest first. Only super admins may call this."
+    return extend_schema_view(
+        list=extend_schema(operation_id=operation_id, tags=["Accounts"], summary=summary, description=description)
+    )
+
+
+describe_users = _describe_users("users", "List users", "all users")
+describe_admins = _describe_users("admins", "List super admins", "the super admins")
+describe_vendors = _describe_users("vendors", "List store owners", "the store owners")
+describe_customers = _describe_users("customers", "List customers", "the users who are customers only")
 
 describe_invitations = extend_schema_view(
     list=extend_schema(

@@ -181,6 +181,34 @@ class OwnAddressSerializer(serializers.ModelSerializer[Address]):
         }
 
 
+class PermissionNameSerializer(serializers.Serializer[Any]):
+    """A permission of a user."""
+
+    name = serializers.CharField(help_text="Name of a role, in lower case.")
+
+
+class UserSerializer(serializers.ModelSerializer[User]):
+    """A user in a list of super admins."""
+
+    permissions = serializers.SerializerMethodField(help_text="Roles that the user acts with.")
+
+    class Meta:
+        model = User
+        fields = ["id", "name", "email", "is_active", "email_verified_at", "role", "permissions", "created_at"]
+        extra_kwargs = {
+            "name": {"help_text": "Name of the user."},
+            "email": {"help_text": "E-mail address that the user signs in with."},
+            "is_active": {"help_text": "Whether the account is enabled."},
+            "email_verified_at": {"help_text": "When the e-mail address was confirmed, or null."},
+            "role": {"help_text": "Role of the user."},
+            "created_at": {"help_text": "When the user joined."},
+        }
+
+    @extend_schema_field(PermissionNameSerializer(many=True))
+    def get_permissions(self, user: User) -> Any:
+        return [{"name": name} for name in SHOP_PERMISSIONS[Role(user.role)]]
+
+
 class ProfileSerializer(serializers.Serializer[Any]):
     """The profile of the signed-in user."""
 

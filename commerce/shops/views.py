@@ -10,7 +10,14 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from commerce.shops import invitations, schema, services
-from commerce.shops.filters import ShopFilters, StaffFilters, StaffInvitationFilters, StaffOfShopsFilters
+from commerce.shops.filters import (
+    NewShopFilters,
+    ShopFilters,
+    StaffFilters,
+    StaffInvitationFilters,
+    StaffOfShopsFilters,
+    UserFilters,
+)
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from commerce.shops.serializers import (
     AcceptInvitationSerializer,
@@ -23,9 +30,12 @@ from commerce.shops.serializers import (
     ShopWriteSerializer,
     StaffInvitationSerializer,
     StaffMemberSerializer,
+    UserSerializer,
 )
+from shared.accounts.models import User
 from shared.accounts.permissions import HasRole, ReadOnly, current_user
 from shared.accounts.public_view import PublicView
+from shared.accounts.roles import Role
 from shared.api.conditional_reads import public_read
 from shared.api.limits.rate_limits import rate_limit_headers
 from shared.api.limits.throttling import RateLimitThrottle
@@ -87,6 +97,20 @@ class MyShopViewSet(ListModelMixin, ApiViewSet):
 
     def get_queryset(self) -> "QuerySet[Shop]":
         return Shop.objects.for_user(self.request.auth.user).for_response().order_by("-id")
+
+
+@schema.describe_new_shops
+class NewShopViewSet(ListModelMixin, ApiViewSet):
+    """Shops that wait for their activation."""
+
+    queryset = Shop.objects.all()
+    permission_classes = [HasRole.of("SUPER_ADMIN")]
+    serializer_class = ShopSerializer
+    filterset_class = NewShopFilters
+    pagination_class = PagePagination
+
+    def get_queryset(self) -> "QuerySet[Shop]":
+        return Shop.objects.for_response().order_by("-id")
 
 
 class ShopActivityView(APIView):
@@ -170,6 +194,65 @@ class StaffOfShopsViewSet(StaffViewSet):
 
     def perform_create(self, serializer: Any) -> StaffInvitation:
         return invitations.invite_staff(actor=self.request.auth.user, **serializer.validated_data, now=timezone.now())
+
+
+@schema.describe_my_staffs
+class MyStaffViewSet(ListModelMixin, ApiViewSet):
+    """The list of the same, under another name that clients use."""
+
+    queryset = ShopStaff.objects.all()
+    permission_classes = [HasRole.of("STORE_OWNER", "SUPER_ADMIN")]
+    serializer_class = StaffMemberSerializer
+    filterset_class = StaffOfShopsFilters
+    pagination_class = PagePagination
+
+    def get_queryset(self) -> "QuerySet[ShopStaff]":
+        shops = Shop.objects.managed_by(self.request.auth.user)
+        return ShopStaff.objects.filter(shop__in=shops).select_related("user").order_by("-id")
+
+
+@schema.describe_all_staffs
+class AllStaffViewSet(MyStaffViewSet):
+    """The staff of all shops."""
+
+    permission_classes = [HasRole.of("SUPER_ADMIN")]
+
+
+@schema.describe_users
+class UserViewSet(ListModelMixin, ApiViewSet):
+    """All users, or those with one role."""
+
+    queryset = User.objects.all()
+    permission_classes = [HasRole.of("SUPER_ADMIN")]
+    serializer_class = UserSerializer
+    filterset_class = UserFilters
+    pagination_class = PagePagination
+    role: ClassVar[Role | None] = None
+
+    def get_queryset(self) -> "QuerySet[User]":
+        users = User.objects.order_by("-id")
+        return users if self.role is None else users.filter(role=self.role)
+
+
+@schema.describe_admins
+class AdminViewSet(UserViewSet):
+    """Super admins."""
+
+    role = Role.SUPER_ADMIN
+
+
+@schema.describe_vendors
+class VendorViewSet(UserViewSet):
+    """Store owners."""
+
+    role = Role.STORE_OWNER
+
+
+@schema.describe_customers
+class CustomerViewSet(UserViewSet):
+    """Customers."""
+
+    role = Role.CUSTOMER
 
 
 @schema.describe_invitations

@@ -25,7 +25,7 @@ from rest_framework.views import APIView
 from shared.api.errors import ValidationFailed
 from shared.api.lists.relations import Relation, validate_relations
 from shared.api.lists.search import SearchField, build_search_condition, is_nullable
-from shared.api.query_params import DEFAULT_LANGUAGE, MAX_INTEGER, MAX_LANGUAGE_LENGTH, parse_integer
+from shared.api.query_params import BOOLEANS, DEFAULT_LANGUAGE, MAX_INTEGER, MAX_LANGUAGE_LENGTH, parse_integer
 
 
 class IntegerFormField(forms.Field):
@@ -36,6 +36,30 @@ class IntegerFormField(forms.Field):
         if number is None:
             raise forms.ValidationError("Send a whole number.")
         return number
+
+
+class BooleanFormField(forms.Field):
+    def to_python(self, value: Any) -> bool | None:
+        if value in EMPTY_VALUES:
+            return None
+        if str(value).lower() not in BOOLEANS:
+            raise forms.ValidationError("Send 1 or 0.")
+        return BOOLEANS[str(value).lower()]
+
+
+@extend_schema_field({"type": "boolean", "example": True})
+class BooleanFilter(filters.CharFilter):
+    """Filter `name=1`: rows whose column is true, or false for `0`. `default` applies where the query has no value."""
+
+    field_class = BooleanFormField
+
+    def __init__(self, *args: Any, default: bool | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.default = default
+
+    def filter(self, qs: QuerySet[Any], value: Any) -> Any:
+        value = self.default if value in EMPTY_VALUES else value
+        return qs if value is None else qs.filter(**{str(self.field_name): value})
 
 
 @extend_schema_field({"type": "integer", "minimum": -MAX_INTEGER, "maximum": MAX_INTEGER, "example": 7})

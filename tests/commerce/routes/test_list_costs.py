@@ -20,6 +20,7 @@ from commerce.orders.models import Order, Refund
 from commerce.reviews.models import Question, Review
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from shared.accounts.models import User
+from shared.accounts.roles import Role
 from tests.commerce.routes.route_table import TABLE
 from tests.commerce.routes.scenario import World, make_world
 
@@ -98,6 +99,21 @@ def staff(count: int) -> None:
     multiply(ShopStaff, count, user_id=lambda number: members[WORLD + number])
 
 
+def people(count: int, role: Role) -> None:
+    """Create users with a role, beside those of the world."""
+    users(count + WORLD)
+    User.objects.filter(email__regex="^[0-9]+@").update(role=role)
+
+
+def inactive_shops(count: int) -> None:
+    multiply(Shop, count + WORLD, slug=named("shop"), is_active=lambda number: False)
+
+
+def drafts(count: int) -> None:
+    products(count)
+    Product.objects.update(status=Product.Status.DRAFT)
+
+
 def notices(count: int) -> None:
     decisions = ids(Decision, count + WORLD)
     multiply(Notice, count, decision_id=lambda number: decisions[WORLD + number])
@@ -116,6 +132,13 @@ def reports(count: int) -> None:
 LISTS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "/api/shops": ("nobody", lambda count: multiply(Shop, count, slug=named("shop"))),
     "/api/my-shops": ("owner", lambda count: multiply(Shop, count, slug=named("shop"))),
+    "/api/new-shops": ("super admin", inactive_shops),
+    "/api/my-staffs": ("owner", staff),
+    "/api/all-staffs": ("super admin", staff),
+    "/api/users": ("super admin", users),
+    "/api/admin/list": ("super admin", lambda count: people(count, Role.SUPER_ADMIN)),
+    "/api/vendors/list": ("super admin", lambda count: people(count, Role.STORE_OWNER)),
+    "/api/customers/list": ("super admin", lambda count: people(count, Role.CUSTOMER)),
     "/api/staffs": ("owner", staff),
     "/api/shops/{shop}/staff": ("owner", staff),
     "/api/shops/{shop}/invitations": ("owner", lambda count: multiply(StaffInvitation, count, email=named("x@y.z"))),
@@ -141,6 +164,8 @@ LISTS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "/api/attachments": ("nobody", lambda count: multiply(Attachment, count, key="{:032x}".format)),
     "/api/attributes": ("nobody", lambda count: multiply(Attribute, count, slug=named("attribute"))),
     "/api/low-stock-products": ("owner", products),
+    "/api/products-stock": ("owner", products),
+    "/api/draft-products": ("owner", drafts),
     "/api/category-wise-product": ("owner", shelves),
     "/api/category-wise-product-sale": ("owner", sold_shelves),
     "/api/top-rate-product": ("owner", rated_products),

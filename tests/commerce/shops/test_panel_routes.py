@@ -51,6 +51,47 @@ def test_staffs_are_those_of_an_owners_shops_or_of_one(
     assert listed(admin, shop_id=rival_shop.pk) == [(strange.pk, rival_shop.pk)]
 
 
+def test_all_staffs_are_those_of_every_shop(
+    client_of: ApiClient, shop: Shop, rival_shop: Shop, staff: User, admin: User
+):
+    strange = make_user(Role.STAFF, "strange")
+    ShopStaff.objects.create(user=strange, shop=rival_shop)
+    User.objects.filter(pk=strange.pk).update(is_active=False)
+
+    def listed(**query: Any) -> list[int]:
+        return [row["id"] for row in client_of(admin).get("/api/all-staffs", query).json()["data"]]
+
+    assert listed() == [strange.pk, staff.pk]
+    assert listed(search="is_active:false") == [strange.pk]
+
+
+def test_new_shops_are_inactive_unless_the_query_asks_for_others(client_of: ApiClient, shop: Shop, admin: User):
+    waiting = Shop.objects.create(owner=shop.owner, name="Second", slug="second", is_active=False)
+
+    def listed(**query: Any) -> list[int]:
+        return [row["id"] for row in client_of(admin).get("/api/new-shops", query).json()["data"]]
+
+    assert listed() == listed(is_active="false") == [waiting.pk]
+    assert listed(is_active="1") == [shop.pk]
+    assert client_of(admin).get("/api/new-shops?is_active=maybe").json()["errors"] == {"is_active": ["Send 1 or 0."]}
+
+
+@pytest.mark.parametrize(
+    ("path", "role"), [("admin/list", Role.SUPER_ADMIN), ("vendors/list", Role.STORE_OWNER), ("customers/list", Role.CUSTOMER)]
+)
+def test_users_are_listed_by_role(client_of: ApiClient, shop: Shop, admin: User, path: str, role: Role):
+    person = make_user(role, "ada")
+    User.objects.filter(pk=person.pk).update(is_active=False)
+
+    listed = client_of(admin).get(f"/api/{path}?orderBy=id&sortedBy=desc").json()["data"]
+    everyone = client_of(admin).get("/api/users?limit=100").json()
+
+    assert {row["role"] for row in listed} == {role}
+    assert (listed[0]["id"], listed[0]["email"]) == (person.pk, person.email)
+    assert everyone["total"] == User.objects.count()
+    assert [row["id"] for row in client_of(admin).get("/api/users?is_active=0").json()["data"]] == [person.pk]
+
+
 def test_a_member_is_invited_and_removed_by_staffs(
     client_of: ApiClient, shop: Shop, rival_shop: Shop, owner: User, staff: User, rival: User
 ):
