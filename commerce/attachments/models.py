@@ -29,6 +29,10 @@ class Attachment(models.Model):
     size = models.PositiveBigIntegerField(help_text="Size of the stored file in bytes.")
     width = models.PositiveIntegerField(null=True, blank=True)
     height = models.PositiveIntegerField(null=True, blank=True)
+    alt = models.CharField("alternative text", max_length=500, blank=True)
+    # What a cropped image should show, as fractions of the width and the height.
+    focal_x = models.FloatField(null=True, blank=True)
+    focal_y = models.FloatField(null=True, blank=True)
     sizes_made_at = models.DateTimeField(null=True, blank=True, editable=False)  # null until a worker has made them
     created_at = models.DateTimeField(auto_now_add=True, db_index=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -49,6 +53,11 @@ class Attachment(models.Model):
             models.CheckConstraint(
                 condition=Q(width__gt=0, height__gt=0) | Q(width__isnull=True, height__isnull=True),
                 name="commerce_attachment_both_sides_or_none",
+            ),
+            models.CheckConstraint(
+                condition=Q(focal_x__range=(0, 1), focal_y__range=(0, 1))
+                | Q(focal_x__isnull=True, focal_y__isnull=True),
+                name="commerce_attachment_focal_point_inside",
             ),
         ]
 

@@ -4,6 +4,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_view
 
 from commerce.attachments.serializers import (
+    AttachmentWriteSerializer,
     FinalizeSerializer,
     PresignedSerializer,
     PresignSerializer,
@@ -21,6 +22,8 @@ UPLOADED = {
     "id": 41,
     "original": f"{MEDIA}/teapot.jpg",
     "thumbnail": f"{MEDIA}/sizes/thumbnail.webp",
+    "alt": "A blue teapot",
+    "focal_point": {"x": 0.4, "y": 0.6},
     "variants": [{"url": f"{MEDIA}/sizes/w320.webp", "width": 320, "height": 240}],
 }
 PRESIGNED = {
@@ -83,6 +86,20 @@ describe_attachments = extend_schema_view(
         request=None,
         responses=OpenApiTypes.BOOL,
         examples=[OpenApiExample("Always", value=False, response_only=True)],
+    ),
+    partial_update=extend_schema(
+        operation_id="describe_attachment",
+        tags=TAGS,
+        summary="Describe an image",
+        description="Changes the fields that you send, of an image that you uploaded, and returns its attachment; any "
+        "other is 404. Super admins may describe any image. Returns 422 for a file that is no image.",
+        request=AttachmentWriteSerializer,
+        examples=[
+            OpenApiExample(
+                "A teapot", value={"alt": "A blue teapot", "focal_point": {"x": 0.4, "y": 0.6}}, request_only=True
+            ),
+            OpenApiExample("Attachment", value=ATTACHMENT, response_only=True),
+        ],
     ),
     destroy=extend_schema(
         operation_id="delete_attachment",

@@ -7,7 +7,7 @@ from rest_framework import serializers
 from commerce.attachments import storage
 from commerce.attachments.images.sizes import variant_sizes
 from commerce.attachments.models import Attachment
-from commerce.attachments.records import AttachmentRecordSerializer
+from commerce.attachments.records import AttachmentRecordSerializer, FocalPointSerializer
 
 
 class VariantSerializer(serializers.Serializer[Any]):
@@ -28,9 +28,10 @@ class UploadedSerializer(AttachmentRecordSerializer):
     def to_representation(self, instance: Attachment) -> dict[str, Any]:
         record = super().to_representation(instance)
         if instance.width is not None and instance.height is not None:
+            request = self.context.get("request")
             record["variants"] = [
                 {
-                    "url": storage.size_url(instance, size, self.context.get("request")),
+                    "url": storage.size_url(instance, size, request),
                     "width": size.width,
                     "height": size.height,
                 }
@@ -50,6 +51,17 @@ class AttachmentSerializer(UploadedSerializer):
             name: self.fields[name].to_representation(getattr(instance, name)) for name in ("created_at", "updated_at")
         }
         return super().to_representation(instance) | times
+
+
+class AttachmentWriteSerializer(serializers.Serializer[Any]):
+    """The fields of an image that its owner may change."""
+
+    alt = serializers.CharField(
+        max_length=500, required=False, allow_blank=True, help_text="Text for whoever cannot see the image."
+    )
+    focal_point = FocalPointSerializer(
+        required=False, allow_null=True, help_text="Point of the image that a crop should keep, or null."
+    )
 
 
 class PresignSerializer(serializers.Serializer[Any]):

@@ -7,10 +7,11 @@ the deletion of its folder in the same transaction.
 
 import contextlib
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 import structlog
 from django.conf import settings
@@ -25,7 +26,7 @@ from commerce.attachments.uploads.preparation import IncomingFile, PreparedFile
 from commerce.config.celery import send
 from shared.accounts.models import User
 from shared.accounts.services import lock_active_user
-from shared.api.errors import ApiError
+from shared.api.errors import ApiError, ValidationFailed
 
 UPLOAD_TIMEOUT = timedelta(hours=1)
 SIZES_TIMEOUT = timedelta(minutes=2)
@@ -131,6 +132,26 @@ def try_delete_folder(folder: str) -> bool:
         logger.warning("folder_deletion_failed", folder=folder, reason=type(error).__name__)
         return False
     return True
+
+
+@transaction.atomic
+def change_attachment(*, attachment_id: int, actor: User, values: Mapping[str, Any]) -> Attachment:
+    """Change `alt` and `focal_point` of an image.
+
+    Raise ApiError 404 unless the actor may delete the attachment, and ValidationFailed for one that is no image.
+    """
+    attachment = Attachment.objects.for_user(actor).select_for_update().filter(pk=attachment_id).first()
+    if attachment is None:
+        raise ApiError(404, "You have no attachment with this id.")
+    if not attachment.is_image and values:
+        raise ValidationFailed({name: ["Only images have this field."] for name in values})
+    if "alt" in values:
+        attachment.alt = values["alt"]
+    if "focal_point" in values:
+        point = values["focal_point"] or {"x": None, "y": None}
+        attachment.focal_x, attachment.focal_y = point["x"], point["y"]
+    attachment.save(update_fields=["alt", "focal_x", "focal_y", "updated_at"])
+    return attachment
 
 
 @transaction.atomic

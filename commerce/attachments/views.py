@@ -24,6 +24,7 @@ from commerce.attachments.images.worker_client import ImageWorkerUnavailable
 from commerce.attachments.models import Attachment
 from commerce.attachments.serializers import (
     AttachmentSerializer,
+    AttachmentWriteSerializer,
     FinalizeSerializer,
     PresignedSerializer,
     PresignSerializer,
@@ -68,7 +69,7 @@ def _unavailable_error(error: Exception) -> ApiError | None:
 @schema.describe_attachments
 @public_read
 class AttachmentViewSet(UploadErrorsMixin, ListModelMixin, RetrieveModelMixin, ApiViewSet):
-    """Attachments: public to read, uploaded and deleted by signed-in users."""
+    """Attachments: public to read, uploaded, described and deleted by signed-in users."""
 
     queryset = Attachment.objects.all()
     serializer_class = AttachmentSerializer
@@ -103,6 +104,13 @@ class AttachmentViewSet(UploadErrorsMixin, ListModelMixin, RetrieveModelMixin, A
 
     def update(self, request: Request, pk: int) -> Response:
         return Response(False)
+
+    def partial_update(self, request: Request, pk: int) -> Response:
+        body = AttachmentWriteSerializer(data=request.data)
+        body.is_valid(raise_exception=True)
+        actor = cast(User, request.user)
+        attachment = services.change_attachment(attachment_id=pk, actor=actor, values=body.validated_data)
+        return Response(self.represent(attachment))
 
     def destroy(self, request: Request, pk: int) -> Response:
         services.delete_attachment(attachment_id=pk, actor=cast(User, request.user), now=timezone.now())

@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from commerce.attachments.records import AttachmentRecordSerializer
+from commerce.attachments.records import AttachmentRecordSerializer, suggest_alt
 from commerce.catalog.models import Category, Product, ProductType, Tag
 from commerce.catalog.search.highlights import highlight
 from commerce.catalog.search.services import search_result_of
@@ -219,6 +219,12 @@ class ProductSerializer(RelationsSerializer):
 
     def get_ratings(self, product: Product) -> float:
         return round(float(product.ratings), 2)
+
+    def to_representation(self, instance: Product) -> dict[str, Any]:
+        record: dict[str, Any] = super().to_representation(instance)
+        variations = (variation.get("image") for variation in record.get("variation_options") or ())
+        suggest_alt([record["image"], *record["gallery"], *variations], instance.name)
+        return record
 
 
 class HighlightSerializer(serializers.Serializer[Any]):

@@ -49,6 +49,8 @@ def test_list_is_public_and_newest_first(upload: Upload):
             "id": newest.pk,
             "original": f"{base}/b.png",
             "thumbnail": f"{base}/sizes/thumbnail.webp",
+            "alt": "",
+            "focal_point": None,
             "variants": [],
             "created_at": newest.created_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "updated_at": newest.updated_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),

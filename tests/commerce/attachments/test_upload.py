@@ -27,14 +27,14 @@ def test_image_is_stored_with_a_thumbnail_and_variants(upload: Upload, media_roo
             "id": attachment.pk,
             "original": f"{base}/my-photo.{extension}",
             "thumbnail": f"{base}/sizes/thumbnail.webp",
-            "variants": [
-                {"url": f"{base}/sizes/w320.webp", "width": 320, "height": 160},
-                {"url": f"{base}/sizes/w640.webp", "width": 640, "height": 320},
-            ],
+            "alt": "",
+            "focal_point": None,
+            "variants": [{"url": f"{base}/sizes/w{w}.webp", "width": w, "height": w // 2} for w in (320, 640)],
         }
     ]
     folder = media_root / "attachments" / attachment.key
-    assert files_in(folder) == [f"my-photo.{extension}", "sizes/thumbnail.webp", "sizes/w320.webp", "sizes/w640.webp"]
+    copies = ["thumbnail.webp", "w320.webp", "w640.webp"]
+    assert files_in(folder) == [f"my-photo.{extension}", *(f"sizes/{name}" for name in copies)]
     with Image.open(folder / f"my-photo.{extension}") as stored:
         assert (stored.format, stored.size) == (image_format, (800, 400))
     with Image.open(folder / "sizes" / "thumbnail.webp") as thumbnail:
