@@ -133,6 +133,7 @@ _SHARED = (
     Variable("OTEL_SERVICE_NAME", VariableType.STRING, "", "Name of the service in traces.", default_description="`stoa-` and the project"),
     Variable("OTEL_SDK_DISABLED", VariableType.BOOLEAN, False, "Disable tracing."),
     Variable("TMPDIR", VariableType.STRING, "", "Folder for uploads until they are complete.", default_description="`/tmp`"),
+    Variable("STOA_WEBHOOK_ALLOW", VariableType.LIST, [], "Webhook receivers on private addresses, as `host:port` exactly as in the URL. All others must be public, on port 80 or 443."),
 )  # fmt: skip
 
 _COMMERCE = (
@@ -200,7 +201,6 @@ _INFERENCE = (
     Variable("STOA_BATCH_RETENTION_DAYS", VariableType.NUMBER, 7.0, "Days after which a batch, its results and its files are deleted.", maximum=MAX_DAYS, former_name="STOA_BATCH_KEEP_DAYS"),
     Variable("STOA_RESPONSE_RETENTION_DAYS", VariableType.NUMBER, 30.0, "Days after which a response of `/v1/responses` is deleted, and a conversation that was not used.", maximum=MAX_DAYS),
     Variable("STOA_MAX_RESPONSE_BYTES_PER_USER", VariableType.BYTES, "1GiB", "Size of the stored responses of a user. Above it the oldest are deleted."),
-    Variable("STOA_WEBHOOK_ALLOW", VariableType.LIST, [], "Webhook receivers on private addresses, as `host:port` exactly as in the URL. All others must be public, on port 80 or 443."),
     Variable("STOA_TEMPLATE_OPTIONS", VariableType.LIST, [], "Options of chat templates that clients may set in `chat_template_kwargs` beside those of reasoning, as `model:option`."),
     Variable("STOA_ANTHROPIC_API", VariableType.BOOLEAN, True, "Offer Anthropic's API: `/v1/messages`."),
     Variable("STOA_OLLAMA_API", VariableType.BOOLEAN, True, "Offer Ollama's API: `/api/chat` and others under `/api`."),

@@ -20,6 +20,7 @@ from commerce.catalog.admin_money import MoneyForm, format_money
 from commerce.catalog.models import Category, Product, ProductType, Tag, Variation
 from commerce.catalog.search.services import search_all_languages
 from commerce.catalog.variations import delete_value_links, set_variations
+from commerce.webhooks.events import announce_product_updates
 from shared.api.admin_base import LanguageListFilter, LargeTableAdmin
 from shared.api.errors import ValidationFailed
 from shared.api.lists.search import MAX_SEARCH_LENGTH
@@ -241,6 +242,8 @@ class ProductAdmin(LargeTableAdmin):
             set_variations(product=product, items=None if is_variable else [], now=timezone.now())
             if not is_variable:
                 delete_value_links(product=product)
+        if change:
+            announce_product_updates([product], now=timezone.now())
 
     @admin.action(description="Publish")
     def publish(self, request: HttpRequest, products: "QuerySet[Product]") -> None:

@@ -220,7 +220,7 @@ describe_stock = extend_schema_view(
     list=extend_schema(
         operation_id="products_stock",
         tags=PRODUCT_TAGS,
-        summary="List products that are low on stock, in pages",
+        summary="List low-stock products in pages",
         description="Returns a page of the products that `GET /api/low-stock-products` lists: those with fewer than 10 "
         "pieces in stock, or with such a variation, the lowest quantity first. Store owners and staff get those of "
         "their own shops, super admins those of all shops; other users get 403.",
@@ -229,7 +229,7 @@ describe_stock = extend_schema_view(
 
 describe_drafts = extend_schema_view(
     list=extend_schema(
-        operation_id="draft_products",
+        operation_id="unpublished_products",
         tags=PRODUCT_TAGS,
         summary="List products that are not published",
         description="Returns a page of the products in any status but `publish`, the newest first; "

@@ -17,6 +17,7 @@ from commerce.catalog.variations import (
     set_variations,
 )
 from commerce.shops.models import Shop
+from commerce.webhooks.events import announce_product_updates
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.api.errors import ApiError, NotFound, ValidationFailed
@@ -67,6 +68,7 @@ def change_product(*, actor: User, product_id: int, values: Mapping[str, Any], n
     _set_image(product, actor, values)
     product.save()
     _set_relations(product, actor, values, now)
+    announce_product_updates([product], now=now)
     return product
 
 

@@ -177,7 +177,7 @@ class LowStockViewSet(ListModelMixin, ApiViewSet):
 class StockViewSet(LowStockViewSet):
     """The same products in pages."""
 
-    pagination_class = PagePagination
+    pagination_class = PagePagination  # type: ignore[assignment]
 
 
 @schema.describe_drafts

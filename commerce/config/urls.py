@@ -24,6 +24,7 @@ api: list[URLPattern | URLResolver] = [
     path("", include("commerce.analytics.urls")),
     path("", include("commerce.descriptions.urls")),
     path("", include("commerce.site_settings.urls")),
+    path("", include("commerce.webhooks.urls")),
     path("openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
     path(
         "schema",

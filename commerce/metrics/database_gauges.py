@@ -12,6 +12,7 @@ from commerce.analytics.aggregation.batches import measure_lag
 from commerce.descriptions.models import DescriptionJob
 from commerce.moderation.models import Case
 from shared.observability.database_metrics import database_metric_families
+from shared.webhooks.gauges import webhook_gauges
 
 
 def database_gauges(now: datetime) -> list[Metric]:
@@ -32,6 +33,7 @@ def database_gauges(now: datetime) -> list[Metric]:
         GaugeMetricFamily(
             "stoa_description_oldest_age_seconds", "Age of the oldest of these jobs.", _age_seconds(jobs["oldest"], now)
         ),
+        *webhook_gauges(now),
         *database_metric_families(),
     ]
 

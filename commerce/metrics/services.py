@@ -7,6 +7,7 @@ from django.db import DatabaseError
 from prometheus_client.core import Metric
 
 import commerce.descriptions.provider.client  # noqa: F401  declares its metrics even if only a worker counts them
+import shared.webhooks.delivery.outbox  # noqa: F401  the same
 from commerce.metrics.database_gauges import database_gauges
 from shared.observability import metrics
 

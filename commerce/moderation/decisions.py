@@ -15,6 +15,7 @@ from commerce.moderation.models import AbuseReport, Case, ContentKind, Decision,
 from commerce.moderation.notices.creation import create_notices
 from commerce.moderation.reportable_content import Reportable
 from commerce.moderation.snapshots import content_record, report_record, state_record
+from commerce.webhooks.events import announce_decision
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 from shared.audit.services import record_audit_entry
@@ -109,6 +110,7 @@ def finish_decision(pending: PendingDecision, state: str, *, hiding: str = Case.
     case.save()
     add_verdict(decision, *REPORTER_VERDICTS.get(decision.action, (0, 0)))
     create_notices(decision, pending.content)
+    announce_decision(decision, pending.content, now=now)
     log_decision(decision, decision.action, decision.moderator, now)
     return decision
 

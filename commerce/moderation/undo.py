@@ -18,6 +18,7 @@ from commerce.moderation.models import Appeal, Case, ContentKind, Decision
 from commerce.moderation.reportable_content import Reportable, lock_content
 from commerce.moderation.snapshots import restore_case, restore_reports
 from commerce.reviews.services import set_visibility
+from commerce.webhooks.events import announce_decision
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 
@@ -42,6 +43,7 @@ def undo_decision(*, decision_id: int, moderator: User, now: datetime) -> Decisi
     _restore_case(decision, now)
     agreed, disagreed = REPORTER_VERDICTS.get(decision.action, (0, 0))
     add_verdict(decision, -agreed, -disagreed)
+    announce_decision(decision, content, now=now, is_undone=True)
     log_decision(decision, "undone", moderator, now)
     return decision
 

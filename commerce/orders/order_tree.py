@@ -7,6 +7,7 @@ from django.db.models import Q
 from commerce.catalog.stock import StockLine, return_stock
 from commerce.orders.models import Order, OrderLine
 from commerce.orders.statuses import STOCK_RETURNED, parent_status
+from commerce.webhooks.events import announce_order_statuses
 
 
 class LockedOrderTree:
@@ -49,6 +50,7 @@ class LockedOrderTree:
         Stock is returned once, since an order never leaves a status of STOCK_RETURNED. A parent whose children were
         deleted from the database keeps its status.
         """
+        former = [child.order_status for child in children]
         for child in children:
             child.order_status, child.updated_at = status, now
             child.save(update_fields=["order_status", "updated_at"])
@@ -59,6 +61,7 @@ class LockedOrderTree:
             self.parent.save(update_fields=["order_status", "updated_at"])
         if status in STOCK_RETURNED and children:
             _return_stock_of(children)
+        announce_order_statuses(zip(children, former, strict=True), now=now)
 
     def _leaves(self, order: Order) -> list[Order]:
         return self.children if order.is_parent else [order]

@@ -15,6 +15,7 @@ from commerce.orders.order_tree import LockedOrderTree
 from commerce.orders.pricing import PricedLine, RequestedLine, price_lines, sales_tax
 from commerce.orders.statuses import TRANSITIONS
 from commerce.shops.services import increment_order_counts
+from commerce.webhooks.events import announce_new_orders
 from shared import transactions
 from shared.accounts.models import User
 from shared.api.errors import ApiError, NotFound, ValidationFailed
@@ -56,7 +57,7 @@ def place_order(*, customer: User, lines: Sequence[RequestedLine], delivery: Del
             paid_total=amount + tax + fee,
             **common,
         )
-        _create_children(parent, priced, common)
+        announce_new_orders(_create_children(parent, priced, common), now=now)
     return parent
 
 
@@ -152,19 +153,20 @@ def _common_fields(customer: User, currency: str, delivery: DeliveryDetails, now
     }
 
 
-def _create_children(parent: Order, priced: Sequence[PricedLine], common: Mapping[str, Any]) -> None:
-    shop_ids: list[int] = []
+def _create_children(parent: Order, priced: Sequence[PricedLine], common: Mapping[str, Any]) -> list[Order]:
+    children: list[Order] = []
     order_lines: list[OrderLine] = []
     for shop_id, group in groupby(sorted(priced, key=_shop_id), key=_shop_id):
-        shop_ids.append(shop_id)
         shop_lines = list(group)
         amount = sum(line.subtotal for line in shop_lines)
         child = Order.objects.create(
             parent=parent, shop_id=shop_id, amount=amount, total=amount, paid_total=amount, **common
         )
+        children.append(child)
         order_lines += [_order_line(child, line) for line in shop_lines]
     OrderLine.objects.bulk_create(order_lines)
-    increment_order_counts(shop_ids=shop_ids)
+    increment_order_counts(shop_ids=[child.shop_id for child in children if child.shop_id])
+    return children
 
 
 def _shop_id(line: PricedLine) -> int:

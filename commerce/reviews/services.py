@@ -11,6 +11,7 @@ from commerce.catalog.services import change_rating
 from commerce.orders.models import Order, OrderLine
 from commerce.reviews.models import Question, Review
 from commerce.reviews.moderation_hooks import hooks
+from commerce.webhooks.events import announce_review
 from shared.accounts.models import User
 from shared.api.errors import ApiError, NotFound, ValidationFailed
 
@@ -51,6 +52,7 @@ def write_review(
         raise ApiError(409, "You have reviewed this product already: delete that review first.") from None
     review.photos.set(photos)
     change_rating(product_id=product.pk, stars=rating, count=1)
+    announce_review(review, now=now)
     return review
 
 

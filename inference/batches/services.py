@@ -25,11 +25,12 @@ from inference.batches.models import Batch, BatchRequest, BatchResult, Lease
 from inference.config.celery import send
 from inference.protocol.native.batches import results_url
 from inference.usage.monthly_quotas.quotas import NO_RETRY_HEADERS, check_quotas
-from inference.webhooks.services import BATCH_COMPLETE, announce
+from inference.webhooks.events import BATCH_COMPLETE
 from shared.accounts.models import ApiKey, User
 from shared.accounts.services import lock_active_user
 from shared.api.errors import ApiError
 from shared.observability.metrics import Counter
+from shared.webhooks.services import announce
 
 ENDED = Counter("stoa_batches_ended_total", "Batches that ended, by how they did.", "status")
 

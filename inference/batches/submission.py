@@ -26,13 +26,13 @@ from inference.protocol.native.batches import (
 )
 from inference.protocol.parsing import parse_struct
 from inference.usage.estimates import estimate_generation_tokens, estimate_text_tokens
-from inference.webhooks.services import check_webhook_url, create_default_endpoint
 from shared.accounts.authentication import Principal
 from shared.accounts.middleware.idempotency import KEY_HEADER, idempotency_owner, replay_response
 from shared.api.errors import ApiError
 from shared.api.idempotency.fingerprints import request_fingerprint
 from shared.api.idempotency.store import claim_key, idempotency_scope, release_claim, store_response
 from shared.api.parsers import parse_json
+from shared.webhooks.services import check_webhook_url, create_default_endpoint
 
 _PROMPT_ONLY = {"id", "prompt"}
 

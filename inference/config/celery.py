@@ -16,7 +16,7 @@ PERIODIC_TASKS = {
     "inference.files.tasks.sweep": 600.0,
     "inference.responses.tasks.sweep": 600.0,
     "inference.streams.tasks.sweep": 600.0,
-    "inference.webhooks.tasks.forget": 600.0,
+    "shared.webhooks.tasks.forget": 600.0,
     "inference.openai_batches.tasks.sweep": 10.0,
 }
 

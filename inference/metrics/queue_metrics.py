@@ -9,13 +9,13 @@ from django.db.models import Count, Min, Sum
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from inference.batches.models import Batch
-from inference.webhooks.models import Delivery
 from shared.observability.database_metrics import database_metric_families
+from shared.webhooks.gauges import webhook_gauges
 
 
 def read_queue_metrics(now: datetime) -> list[Metric]:
     """Return the metrics of batches, webhook deliveries and the database. Raise DatabaseError."""
-    return [*_batches(now), *_webhooks(now), *database_metric_families()]
+    return [*_batches(now), *webhook_gauges(now), *database_metric_families()]
 
 
 def _batches(now: datetime) -> list[Metric]:
@@ -34,19 +34,6 @@ def _batches(now: datetime) -> list[Metric]:
         ),
         GaugeMetricFamily(
             "stoa_batch_oldest_age_seconds", "Age of the oldest unfinished batch.", _age(counts["oldest"], now)
-        ),
-    ]
-
-
-def _webhooks(now: datetime) -> list[Metric]:
-    waiting = Delivery.objects.unfinished().count()
-    oldest = Delivery.objects.due(now).aggregate(oldest=Min("due_at"))["oldest"]
-    return [
-        GaugeMetricFamily(
-            "stoa_webhook_deliveries_waiting", "Webhook deliveries that have not succeeded or failed yet.", waiting
-        ),
-        GaugeMetricFamily(
-            "stoa_webhook_lag_seconds", "Time since the earliest due delivery was due.", _age(oldest, now)
         ),
     ]
 

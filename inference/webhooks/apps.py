@@ -1,4 +1,4 @@
-"""The Django app of webhooks."""
+"""The Django app of the model server's webhooks: `shared.webhooks` with tables of its own."""
 
 from django.apps import AppConfig
 
@@ -6,6 +6,6 @@ from django.apps import AppConfig
 class WebhooksConfig(AppConfig):
     """App of webhook endpoints and the outbox of deliveries to them."""
 
-    name = "inference.webhooks"
+    name = "shared.webhooks"
     label = "inference_webhooks"
     verbose_name = "Webhooks"

@@ -9,8 +9,8 @@ from inference.protocol.native.webhooks import (
     WebhookEndpoint,
     WebhookEndpointWithSecret,
 )
-from inference.webhooks.models import Attempt, Delivery, DeliveryState, Endpoint
-from inference.webhooks.services import EndpointWithSecret
+from shared.webhooks.models import Attempt, Delivery, DeliveryState, Endpoint
+from shared.webhooks.services import EndpointWithSecret
 
 
 def serialize_endpoint(endpoint: Endpoint) -> WebhookEndpoint:

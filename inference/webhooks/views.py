@@ -17,8 +17,7 @@ from inference.protocol.native.webhooks import (
     WebhookEndpointWithSecret,
     WebhookUpdateRequest,
 )
-from inference.webhooks import deliveries, schema, services
-from inference.webhooks.models import Endpoint
+from inference.webhooks import schema
 from inference.webhooks.serializers import (
     serialize_delivery,
     serialize_delivery_detail,
@@ -26,6 +25,8 @@ from inference.webhooks.serializers import (
     serialize_endpoint_with_secret,
 )
 from shared.accounts.roles import Permission
+from shared.webhooks import deliveries, services
+from shared.webhooks.models import Endpoint
 
 PERMISSION = Permission.RUN_INFERENCE
 

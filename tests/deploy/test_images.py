@@ -86,7 +86,7 @@ def test_server_and_host_share_a_socket_folder():
         (
             "server",
             ENGINE_PACKAGES,
-            "inference.config.asgi,inference.config.celery,inference.batches.tasks,inference.webhooks.tasks,"
+            "inference.config.asgi,inference.config.celery,inference.batches.tasks,shared.webhooks.tasks,"
             "inference.openai_batches.tasks,inference.files.tasks",
         ),
         (

@@ -30,8 +30,7 @@ from inference.responses.services import NewResponse, create_background
 from inference.streams.models import StoredStream, StreamSegment
 from inference.usage.models import DailyUsage
 from inference.usage.services import record_usage
-from inference.webhooks.models import Delivery, Endpoint
-from inference.webhooks.services import BATCH_COMPLETE, announce, create_endpoint
+from inference.webhooks.events import BATCH_COMPLETE
 from shared.accounts.authentication import Principal
 from shared.accounts.models import User
 from shared.accounts.personal_data.erasure import erase_person
@@ -39,6 +38,8 @@ from shared.accounts.personal_data.export import export_person
 from shared.accounts.roles import Role
 from shared.accounts.services import create_user
 from shared.api.errors import ApiError
+from shared.webhooks.models import Delivery, Endpoint
+from shared.webhooks.services import announce, create_endpoint
 from tests.shared.audit.emptying import log_can_be_emptied  # noqa: F401  a fixture
 
 SAID = "my secret wish"

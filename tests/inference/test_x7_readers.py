@@ -13,9 +13,9 @@ from inference.engine import EngineError
 from inference.engine.formats.gguf_header import read_gguf_header
 from inference.engine.formats.safetensors_header import read_safetensors_header
 from inference.protocol.native.websocket import parse_client_message
-from inference.webhooks.destinations import InvalidDestination, parse_destination
 from shared.api.errors import ApiError
 from shared.api.parsers import parse_json
+from shared.webhooks.destinations import InvalidDestination, parse_destination
 
 pytestmark = pytest.mark.no_database
 

@@ -20,6 +20,7 @@ from commerce.catalog.services import (
 )
 from commerce.catalog.transfer.product_files import CsvProduct
 from commerce.shops.models import Shop
+from commerce.webhooks.events import announce_product_updates
 from shared.accounts.models import User
 from shared.api.csv_files import LineErrors
 from shared.api.errors import ApiError, ValidationFailed
@@ -81,6 +82,7 @@ def import_products(*, actor: User, shop_id: int, products: Sequence[CsvProduct]
     relisted = _write_lists(rows, old_lists) - {product.pk for product in new} - changed
     for some in batches(relisted, NAMES_PER_QUERY):
         Product.objects.filter(pk__in=some).update(updated_at=now)  # which search and facets read
+    announce_product_updates([row.product for row in rows if row.product.pk in changed | relisted], now=now)
     return WrittenCounts(created=len(new), changed=len(changed) + len(relisted))
 
 

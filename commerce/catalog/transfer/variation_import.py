@@ -13,6 +13,7 @@ from commerce.catalog.services import require_managed_shop, require_own_variatio
 from commerce.catalog.transfer.product_import import NAMES_PER_QUERY, WrittenCounts
 from commerce.catalog.transfer.variation_files import CsvVariation
 from commerce.catalog.variations import COLUMNS, change_variations
+from commerce.webhooks.events import announce_product_updates
 from shared.accounts.models import User
 from shared.api.csv_files import LineErrors
 from shared.api.errors import ValidationFailed
@@ -34,6 +35,7 @@ def import_variations(*, actor: User, shop_id: int, variations: Sequence[CsvVari
     require_managed_shop(actor=actor, shop_id=shop_id)
     errors = LineErrors()
     created = changed = 0
+    products = []
     for product, lines in _lines_by_product(shop_id, variations, errors):
         items = _changed_items(product, lines, errors)
         if not items:
@@ -46,7 +48,9 @@ def import_variations(*, actor: User, shop_id: int, variations: Sequence[CsvVari
                 errors.add(line, messages)
         new = sum("id" not in item for item in items.values())
         created, changed = created + new, changed + len(items) - new
+        products.append(product)
     errors.raise_any()
+    announce_product_updates(products, now=now)
     return WrittenCounts(created=created, changed=changed)
 
 

@@ -22,6 +22,7 @@ from shared.settings import (
     VAR_DIR,
     VERSION,
 )
+from shared.webhooks.receivers import read_webhook_receivers
 
 PROJECT = "commerce"
 ROOT_URLCONF = "commerce.config.urls"
@@ -42,6 +43,7 @@ INSTALLED_APPS = [
     "commerce.analytics",
     "commerce.descriptions",
     "commerce.site_settings",
+    "commerce.webhooks.apps.WebhooksConfig",
     "commerce.storefront",
     "commerce.demo",
 ]
@@ -82,6 +84,7 @@ SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
     "ENUM_NAME_OVERRIDES": {
         "ProductStatus": "commerce.catalog.models.Product.Status",
         "ProductKind": "commerce.catalog.models.Product.Kind",
+        "WebhookDeliveryState": "shared.webhooks.models.DeliveryState",
         "DescriptionDraftState": "commerce.descriptions.models.DescriptionDraft.State",
         "DescriptionJobState": "commerce.descriptions.models.DescriptionJob.State",
         "DescriptionJobItemState": "commerce.descriptions.models.JobItem.State",
@@ -163,7 +166,15 @@ if not CELERY_BROKER_URL:
         "commerce.catalog.search.tasks.update_index": 10.0,
         "commerce.catalog.search.tasks.update_vectors": 10.0,
         "shared.sqlite.tasks.refresh_statistics": 6 * 3600.0,
+        "shared.webhooks.tasks.deliver": 1.0,
+        "shared.webhooks.tasks.delete_expired": 600.0,
     }
+
+# Webhook receivers, as host:port, that may have private addresses. All others must be public. Ended deliveries
+# are kept for a while.
+WEBHOOK_ALLOW = read_webhook_receivers(env.list("STOA_WEBHOOK_ALLOW"))
+WEBHOOK_RETENTION = timedelta(days=7)
+MIGRATION_MODULES = {"commerce_webhooks": "commerce.webhooks.migrations"}
 
 # Any OpenAI-compatible server; the default is Stoa's inference service with its built-in model.
 DESCRIPTIONS_BASE_URL = env.str("STOA_DESCRIPTIONS_BASE_URL")

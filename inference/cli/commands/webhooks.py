@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from inference.cli.errors import EXIT_FAILURE, EXIT_NOT_FOUND, exit_with_error
 from inference.cli.output import JsonOption, print_json, print_table
-from inference.webhooks.deliveries import redeliver_all
-from inference.webhooks.models import Delivery, DeliveryState
+from shared.webhooks.deliveries import redeliver_all
+from shared.webhooks.models import Delivery, DeliveryState
 
 app = typer.Typer(help="Manage webhook deliveries.", no_args_is_help=True)
 

@@ -7,7 +7,6 @@ from django.core.exceptions import ImproperlyConfigured
 
 from inference.config.openapi.common_texts import INTRODUCTION
 from inference.config.settings.template_options import read_template_options
-from inference.config.settings.webhook_receivers import read_webhook_receivers
 from inference.engine import HostOptions
 from inference.remote.configuration import RemoteModel, read_remote_models
 from shared.environment import env
@@ -23,6 +22,7 @@ from shared.settings import (
     VAR_DIR,
     VERSION,
 )
+from shared.webhooks.receivers import read_webhook_receivers
 
 PROJECT = "inference"
 ROOT_URLCONF = "inference.config.urls"
@@ -37,7 +37,7 @@ INSTALLED_APPS = [
     "inference.responses",
     "inference.files",
     "inference.openai_batches",
-    "inference.webhooks",
+    "inference.webhooks.apps.WebhooksConfig",
     "inference.traces",
     "inference.playground",
 ]
@@ -122,6 +122,8 @@ FILE_UPLOAD_PERMISSIONS, FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o600, 0o700
 
 # Webhook receivers, as host:port, that may have private addresses. All others must be public.
 WEBHOOK_ALLOW = read_webhook_receivers(env.list("STOA_WEBHOOK_ALLOW"))
+WEBHOOK_RETENTION = BATCH_RETENTION  # of deliveries that have ended
+MIGRATION_MODULES = {"inference_webhooks": "inference.webhooks.migrations"}
 
 # Open WebSockets per process, of all users and of one.
 MAX_WEBSOCKETS = env.int("STOA_MAX_WEBSOCKETS")

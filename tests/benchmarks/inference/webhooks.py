@@ -18,8 +18,8 @@ import django
 from django.core.management import call_command
 from django.utils import timezone
 
+from tests import webhook_receivers as receivers
 from tests.benchmarks._table import Comparison, arguments, publish
-from tests.inference.webhooks import receivers
 
 INTERVAL_SECONDS = 0.05
 TIMEOUT_SECONDS = 120
@@ -35,7 +35,7 @@ SEND = """
 import threading
 import django
 django.setup()
-from inference.webhooks.delivery.worker import DeliveryWorker
+from shared.webhooks.delivery.worker import DeliveryWorker
 ending = threading.Event()
 DeliveryWorker(ending).start()
 input()
@@ -96,9 +96,9 @@ def compare(
 ) -> list[Comparison]:
     django.setup()
     call_command("migrate", verbosity=0)
-    from inference.webhooks.services import announce, create_default_endpoint  # after django.setup()
     from shared.accounts.roles import Role
     from shared.accounts.services import create_user
+    from shared.webhooks.services import announce, create_default_endpoint  # after django.setup()
 
     users = [
         create_user(email=f"{name}@example.com", name=name, password=None, role=Role.STAFF, now=timezone.now())

@@ -22,8 +22,8 @@ with atheris.instrument_imports(include=["inference", "shared", "commerce"]):
     from commerce.attachments.images.limits import InvalidImage
     from inference.engine import EngineError
     from inference.remote.sse import LineTooLong, parse_events
-    from inference.webhooks.destinations import InvalidDestination
     from shared.api.errors import ApiError
+    from shared.webhooks.destinations import InvalidDestination
     from tests.inference.test_x7_readers import READERS, Reader
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif")

@@ -106,7 +106,7 @@ class TestReading:
         )  # fmt: skip
         assert (record["quantity"], record["in_stock"]) == (3, True)
         assert (record["ratings"], record["total_reviews"], record["rating_count"]) == (2.67, 3, 3)
-        assert set(record["image"]) == {"id", "original", "thumbnail"}
+        assert set(record["image"]) == {"id", "original", "thumbnail", "alt", "focal_point"}
         assert [picture["id"] for picture in record["gallery"]] == [lamp.gallery.get().pk]
         assert record["created_at"] == lamp.created_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         assert client_of(None).get(f"{PATH}/{lamp.pk}").json() == record

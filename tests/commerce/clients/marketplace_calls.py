@@ -305,8 +305,7 @@ PANEL = [
     Call(panel("faqs"), "super admin", "GET faqs?searchJoin=and", status=404),
     Call(ADMIN_PATHS, "super admin", "GET order-status?language=en", status=404),
     # lists of the panel
-    Call(panel("product"), "owner", "GET products-stock?searchJoin=and&shop_id={shop}&with=shop&search=status:publish;name:lamp",
-         f"{PAGE} {PRODUCT_CARD} data.0.shop.name"),
+    Call(panel("product"), "owner", "GET products-stock?searchJoin=and&shop_id={shop}&with=shop&search=status:publish;name:lamp", PAGE),
     Call(panel("product"), "owner", "GET draft-products?searchJoin=and&user_id=1&shop_id={shop}&status=draft&search=status:draft", PAGE),
     Call(panel("shop"), "super admin", "GET new-shops?searchJoin=and&is_active=false&limit=10&search=is_active:false", PAGE),
     Call(panel("user"), "super admin", "GET users?searchJoin=and&with=wallet&limit=20&search=name:",

@@ -16,7 +16,7 @@ MONEY_FIELDS = {
     "sale_price", "sales_tax", "subtotal", "todaysRevenue", "total", "totalRefunds", "totalRevenue", "unit_price",
 }  # fmt: skip
 PRICE_BOUNDS = {"from", "price_from", "price_to", "to"}
-DECIMAL_FIELDS = MONEY_FIELDS | PRICE_BOUNDS | {"actual_rating", "ratings"}
+DECIMAL_FIELDS = MONEY_FIELDS | PRICE_BOUNDS | {"actual_rating", "ratings", "x", "y"}
 
 pytestmark = pytest.mark.django_db
 

@@ -108,5 +108,7 @@ def test_every_post_takes_an_idempotency_key_except_credentials_and_streams(sche
         "post /api/accept-invitation",
         "post /api/generate-descriptions",
         "post /api/descriptions/webhook",
+        "post /api/webhooks",
+        "post /api/webhooks/{webhook_id}/rotate",
     }
     assert takes < posts

@@ -93,7 +93,7 @@ class TestPlacing:
         assert set(record["children"][0]) == RECORD
         product = record["products"][0]
         assert (product["id"], product["name"], product["slug"]) == (lamp.pk, "Velmo lamp", "lamp")
-        assert set(product["image"]) == {"id", "original", "thumbnail"}
+        assert set(product["image"]) == {"id", "original", "thumbnail", "alt", "focal_point"}
         assert product["pivot"] == {
             "order_quantity": 2,
             "unit_price": 12.5,

@@ -12,6 +12,9 @@ from tests.commerce.routes.scenario import IDENTITIES, World
 
 # Values that differ between runs.
 PLAIN = [
+    (r"whsec_[\w/+=]+", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwMfKQ9r8GKYo="),
+    (r"\bwh_[0-9a-f]{24}", "wh_1f0c2a53d9c64ab2f84e1d07"),
+    (r"\bmsg_[0-9a-f]{24}", "msg_6a2f7c1d9e4b83505f1ce2d7"),
     (r"^eyJ[\w.-]+$", "eyJhbGciOiJIUzI1NiIs..."),
     (r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$", "2026-01-10T10:30:00.000000Z"),
     (r"^(eyJ|Wz|\.eJ)[\w-]*:[\w-]+:[\w-]+$", "eyJ1c2VyIjo3fQ:1vHk2q:mZ4..."),

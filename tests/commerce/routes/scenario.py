@@ -26,10 +26,12 @@ from commerce.moderation.services import accept_report, file_report, warn_author
 from commerce.orders.services import request_refund
 from commerce.shops.invitations import SALT
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
+from commerce.webhooks.events import ShopEvent
 from shared.accounts.email.links import LinkPurpose, create_link_token
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import TokenPair, create_user, sign_in
+from shared.webhooks.services import build_delivery, create_endpoint, event_body
 from tests.commerce.attachments.samples import pdf_file
 from tests.commerce.orders.factories import buy, make_goods
 from tests.commerce.reviews.factories import ask, make_photo, review
@@ -133,6 +135,7 @@ def make_world() -> World:
         "review": review(customer, lamp).pk,
         "question": ask(customer, lamp).pk,
         **_moderated(world, other),
+        **_webhook(shop.owner),
         "password": PASSWORD,
         "email": customer.email,
         "refresh": _signed_in(customer).refresh,
@@ -166,6 +169,18 @@ def _moderated(world: World, shop: Shop) -> dict[str, Any]:
     decisions = {"decision": Notice.objects.get(pk=notices[0]).decision_id, "young_decision": young.pk}
     appeal = file_appeal(author=customer, notice_id=notices[1], message="It was one.", now=now)
     return {"report": report.pk, "notice": notices[0], "appeal": appeal.pk, **decisions}
+
+
+def _webhook(owner: User) -> dict[str, Any]:
+    """Create a webhook of this owner with a delivery."""
+    now, event = timezone.now(), ShopEvent.REVIEW_CREATED
+    endpoint = create_endpoint(
+        user=owner, url="https://8.8.8.8/shop", events=[event], is_enabled=True, now=now
+    ).endpoint
+    body = event_body(event, {"shop_id": 1}, now)
+    delivery = build_delivery(endpoint=endpoint, url=endpoint.url, event=event, body=body, now=now)
+    delivery.save()
+    return {"webhook": endpoint.public_id, "delivery": delivery.public_id}
 
 
 def _user(identity: str, role: Role) -> User:

@@ -21,6 +21,7 @@ from commerce.reviews.models import Question, Review
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from shared.accounts.models import User
 from shared.accounts.roles import Role
+from shared.webhooks.models import Delivery, Endpoint
 from tests.commerce.routes.route_table import TABLE
 from tests.commerce.routes.scenario import World, make_world
 
@@ -44,6 +45,9 @@ def multiply(model: Any, count: int, **different: Callable[[int], Any]) -> None:
     model._base_manager.bulk_create(
         model(**alike | {name: make(number) for name, make in different.items()}) for number in missing
     )
+
+
+PUBLIC_ID: dict[str, Callable[[int], Any]] = {"public_id": "id_{}".format}
 
 
 def named(name: str) -> Callable[[int], str]:
@@ -170,6 +174,8 @@ LISTS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "/api/category-wise-product-sale": ("owner", sold_shelves),
     "/api/top-rate-product": ("owner", rated_products),
     "/api/description-drafts": ("owner", lambda count: multiply(DescriptionDraft, count)),
+    "/api/webhooks": ("owner", lambda count: multiply(Endpoint, count, url=named("https://8.8.8.8/"), **PUBLIC_ID)),
+    "/api/webhooks/{webhook}/deliveries": ("owner", lambda count: multiply(Delivery, count, **PUBLIC_ID)),
     "/api/description-jobs": ("owner", lambda count: multiply(DescriptionJob, count)),
 }
 

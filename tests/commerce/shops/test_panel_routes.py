@@ -77,7 +77,8 @@ def test_new_shops_are_inactive_unless_the_query_asks_for_others(client_of: ApiC
 
 
 @pytest.mark.parametrize(
-    ("path", "role"), [("admin/list", Role.SUPER_ADMIN), ("vendors/list", Role.STORE_OWNER), ("customers/list", Role.CUSTOMER)]
+    ("path", "role"),
+    [("admin/list", Role.SUPER_ADMIN), ("vendors/list", Role.STORE_OWNER), ("customers/list", Role.CUSTOMER)],
 )
 def test_users_are_listed_by_role(client_of: ApiClient, shop: Shop, admin: User, path: str, role: Role):
     person = make_user(role, "ada")

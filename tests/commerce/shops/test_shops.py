@@ -52,7 +52,7 @@ def test_everybody_sees_active_shops_with_their_figures(client_of: ApiClient, sh
         "orders_count", "products_count", "created_at", "updated_at",
     }  # fmt: skip
     assert (record["orders_count"], record["products_count"], record["cover_image"]) == (2, 1, None)
-    assert set(record["logo"]) == {"id", "original", "thumbnail"}
+    assert set(record["logo"]) == {"id", "original", "thumbnail", "alt", "focal_point"}
     assert client_of(None).get(PATH).json()["data"] == [record]
     assert client_of(None).get(f"{PATH}/{shop.pk}").json() == record
 

@@ -75,7 +75,7 @@ def test_the_logo_is_an_uploaded_image(client_of: ApiClient, admin: User):
         for name, content in (("logo.png", image_file()), ("manual.pdf", pdf_file()))
     )
 
-    logo = {name: mine[name] for name in ("id", "original", "thumbnail")}
+    logo = {name: mine[name] for name in ("id", "original", "thumbnail", "alt", "focal_point")}
     assert put(client_of, admin, {"logo": mine}).json()["options"]["logo"] == logo
     for image in (pdf, {"id": 2**62}):
         refused = put(client_of, admin, {"logo": image, "siteTitle": "Lost"})

@@ -18,7 +18,6 @@ from tests.inference.running_server import (
     RunningServer,
     running_server_with_fake_models,
 )
-from tests.inference.webhooks.receivers import Receiver, respond_with, running_receiver
 from tests.inference.websocket_client import (
     authenticated_websocket,
     receive_message,
@@ -27,6 +26,7 @@ from tests.inference.websocket_client import (
     websocket_url,
 )
 from tests.otlp import Collector, running_collector
+from tests.webhook_receivers import Receiver, respond_with, running_receiver
 
 # Fields that decide how a body is handled; the canary would make it invalid.
 STRUCTURE = (

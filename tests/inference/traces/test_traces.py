@@ -17,9 +17,9 @@ from tests.inference.running_server import (
     run_commands,
     running_server_with_fake_models,
 )
-from tests.inference.webhooks.receivers import Receiver, respond_with, running_receiver
 from tests.inference.websocket_client import authenticated_websocket, receive_until, send_messages
 from tests.otlp import Collector, running_collector
+from tests.webhook_receivers import Receiver, respond_with, running_receiver
 
 SPOKEN = {"model": "talker", "prompt": "hello", "max_tokens": 4}
 CALLER = "b7ad6b7169203331"  # the client's span

@@ -16,7 +16,7 @@ from shared.accounts.roles import Role
 from shared.accounts.services import create_user
 from tests.inference.engine.processes import REPOSITORY
 from tests.inference.running_server import RunningServer
-from tests.inference.webhooks.receivers import Receiver, ResponseWriter, running_receiver
+from tests.webhook_receivers import Receiver, ResponseWriter, running_receiver
 
 # Announces a number of events to a user; two of the deliveries have failed.
 _ANNOUNCE = """
@@ -24,8 +24,8 @@ import sys
 import django
 django.setup()
 from django.utils import timezone
-from inference.webhooks.models import Attempt, Delivery, DeliveryState
-from inference.webhooks.services import announce
+from shared.webhooks.models import Attempt, Delivery, DeliveryState
+from shared.webhooks.services import announce
 from shared.accounts.models import User
 now = timezone.now()
 user = User.objects.get(email=sys.argv[1])

@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from inference.webhooks.delivery.outbox import deliver_due
-from inference.webhooks.models import Attempt, Delivery, Endpoint
-from inference.webhooks.services import announce, create_default_endpoint, create_endpoint
 from shared.accounts.models import User
+from shared.webhooks.delivery.outbox import deliver_due
+from shared.webhooks.models import Attempt, Delivery, Endpoint
+from shared.webhooks.services import announce, create_default_endpoint, create_endpoint
 
 DATA = {"batch_id": "batch_1", "status": "completed", "total": 3}
 

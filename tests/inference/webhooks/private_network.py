@@ -21,8 +21,8 @@ import django
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "inference.config.settings.test")
 django.setup()
 
-from inference.webhooks.delivery.transport import DeliveryRequest, Transport  # noqa: E402
-from inference.webhooks.destinations import Resolver  # noqa: E402 the models need what setup has made
+from shared.webhooks.delivery.transport import DeliveryRequest, Transport  # noqa: E402
+from shared.webhooks.destinations import Resolver  # noqa: E402 the models need what setup has made
 from tests.inference.webhooks.hostile_urls import NAMES, REFUSED_WHEN_GIVEN  # noqa: E402
 
 HERE = [

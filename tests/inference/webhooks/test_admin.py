@@ -20,8 +20,8 @@ _FILL = """
 import django
 django.setup()
 from django.utils import timezone
-from inference.webhooks.models import Attempt, Delivery, DeliveryState
-from inference.webhooks.services import announce
+from shared.webhooks.models import Attempt, Delivery, DeliveryState
+from shared.webhooks.services import announce
 from shared.accounts.models import User
 now = timezone.now()
 user = User.objects.get(email="store_owner@example.com")

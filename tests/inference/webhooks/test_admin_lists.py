@@ -8,11 +8,11 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from inference.webhooks import admin
-from inference.webhooks.models import Delivery, Endpoint
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import create_user
+from shared.webhooks import admin
+from shared.webhooks.models import Delivery, Endpoint
 
 ENDPOINTS, DELIVERIES = (f"/admin/inference_webhooks/{name}/" for name in ("endpoint", "delivery"))
 PUBLIC = "https://93.184.216.34"

@@ -14,8 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference.config.settings.webhook_receivers import read_webhook_receivers
-from inference.webhooks.destinations import (
+from shared.webhooks.destinations import (
     Destination,
     InvalidDestination,
     is_public,
@@ -23,6 +22,7 @@ from inference.webhooks.destinations import (
     require_public,
     resolve,
 )
+from shared.webhooks.receivers import read_webhook_receivers
 from tests.inference.webhooks.hostile_urls import NAMES, REFUSED_WHEN_GIVEN
 
 pytestmark = pytest.mark.no_database

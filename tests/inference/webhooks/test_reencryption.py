@@ -6,10 +6,10 @@ from django.core.management import call_command
 from django.utils import timezone
 from pytest_django import Settings
 
-from inference.webhooks.encryption import decrypt, encrypt
-from inference.webhooks.models import Endpoint
-from inference.webhooks.services import create_endpoint, rotate_secret
 from shared.accounts.models import User
+from shared.webhooks.encryption import decrypt, encrypt
+from shared.webhooks.models import Endpoint
+from shared.webhooks.services import create_endpoint, rotate_secret
 from tests.inference.webhooks.conftest import make_user
 
 OLD_KEY, NEW_KEY = "the one before " * 4, "the one after it " * 4

@@ -10,14 +10,14 @@ from django.db import connection, transaction
 from django.utils import timezone
 from pytest_django import Settings
 
-from inference.webhooks import services
-from inference.webhooks.deliveries import redeliver
-from inference.webhooks.delivery.outbox import claim_due, record_attempt
-from inference.webhooks.delivery.transport import AttemptOutcome
-from inference.webhooks.encryption import decrypt
-from inference.webhooks.models import Attempt, Delivery, Endpoint
 from shared.accounts.models import User
 from shared.api.errors import ApiError
+from shared.webhooks import services
+from shared.webhooks.deliveries import redeliver
+from shared.webhooks.delivery.outbox import claim_due, record_attempt
+from shared.webhooks.delivery.transport import AttemptOutcome
+from shared.webhooks.encryption import decrypt
+from shared.webhooks.models import Attempt, Delivery, Endpoint
 from tests.inference.webhooks.conftest import make_user
 from tests.inference.webhooks.outbox_helpers import (
     announce_event,
@@ -330,7 +330,7 @@ def test_an_event_during_a_deletion_skips_the_deleted_endpoint(url: str | None):
         services.delete_endpoint(user=user, endpoint_id=endpoint.public_id)
 
     def happen() -> None:
-        services.announce(user=user, url=url, event=services.BATCH_COMPLETE, data={}, now=NOW)
+        services.announce(user=user, url=url, event="batch.complete", data={}, now=NOW)
 
     assert beside(delete, happen) == []
     assert not Endpoint.objects.exists()

@@ -8,7 +8,7 @@ import openai
 import pytest
 import standardwebhooks
 
-from inference.webhooks.signing import make_secret, signature_headers
+from shared.webhooks.signing import make_secret, signature_headers
 
 pytestmark = pytest.mark.no_database
 

@@ -15,14 +15,14 @@ from cryptography.x509.oid import NameOID
 from django.utils import timezone
 from pytest_django import Settings
 
-from inference.webhooks.deliveries import redeliver
-from inference.webhooks.delivery import transport
-from inference.webhooks.delivery.outbox import claim_due, delete_old_deliveries, deliver_due, record_attempt
-from inference.webhooks.delivery.transport import AttemptOutcome
-from inference.webhooks.models import Attempt, Delivery, DeliveryState, Endpoint
-from inference.webhooks.services import change_endpoint, disable_endpoints, rotate_secret
 from shared.accounts.models import User
 from shared.accounts.services import deactivate_user
+from shared.webhooks.deliveries import redeliver
+from shared.webhooks.delivery import transport
+from shared.webhooks.delivery.outbox import claim_due, delete_old_deliveries, deliver_due, record_attempt
+from shared.webhooks.delivery.transport import AttemptOutcome
+from shared.webhooks.models import Attempt, Delivery, DeliveryState, Endpoint
+from shared.webhooks.services import change_endpoint, disable_endpoints, rotate_secret
 from tests.inference.webhooks.outbox_helpers import (
     DATA,
     announce_event,
@@ -31,7 +31,7 @@ from tests.inference.webhooks.outbox_helpers import (
     deliver_until_finished,
     get_attempts,
 )
-from tests.inference.webhooks.receivers import (
+from tests.webhook_receivers import (
     Receiver,
     ResponseWriter,
     drip_headers,

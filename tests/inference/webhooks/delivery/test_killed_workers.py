@@ -17,7 +17,7 @@ import pytest
 from tests.inference.batches.workers import query_database, running_worker, start_worker, submit_batch
 from tests.inference.engine.processes import running_host
 from tests.inference.running_server import TALKER_CONFIG, RunningServer, add_model, running_server
-from tests.inference.webhooks.receivers import ReceivedRequest, Receiver, respond_with, running_receiver
+from tests.webhook_receivers import ReceivedRequest, Receiver, respond_with, running_receiver
 
 TIMEOUT_SECONDS = 150  # the leases of a batch and a delivery, and a margin
 

@@ -8,13 +8,13 @@ from threading import Event, Thread
 import pytest
 from django.utils import timezone
 
-from inference.webhooks.delivery import outbox as outbox
-from inference.webhooks.delivery.outbox import claim_due, deliver_due
-from inference.webhooks.models import Attempt, DeliveryState
 from shared.accounts.models import User
+from shared.webhooks.delivery import outbox as outbox
+from shared.webhooks.delivery.outbox import claim_due, deliver_due
+from shared.webhooks.models import Attempt, DeliveryState
 from tests.inference.webhooks.conftest import make_user
 from tests.inference.webhooks.outbox_helpers import announce_event, deliver_at, get_attempts
-from tests.inference.webhooks.receivers import (
+from tests.webhook_receivers import (
     Receiver,
     ResponseWriter,
     respond_with,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from inference.webhooks.delivery.retries import MAX_TRIES, parse_retry_after, retry_delay
+from shared.webhooks.delivery.retries import MAX_TRIES, parse_retry_after, retry_delay
 
 pytestmark = pytest.mark.no_database
 

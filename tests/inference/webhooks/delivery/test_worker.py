@@ -9,13 +9,13 @@ import pytest
 from django.db import OperationalError, connection
 from django.utils import timezone
 
-from inference.webhooks.delivery import worker as worker_module
-from inference.webhooks.delivery.outbox import deliver_due
-from inference.webhooks.delivery.worker import DeliveryWorker
-from inference.webhooks.models import Delivery
+from shared.webhooks.delivery import worker as worker_module
+from shared.webhooks.delivery.outbox import deliver_due
+from shared.webhooks.delivery.worker import DeliveryWorker
+from shared.webhooks.models import Delivery
 from tests.inference.webhooks.conftest import make_user
 from tests.inference.webhooks.outbox_helpers import announce_event
-from tests.inference.webhooks.receivers import Receiver, ResponseWriter, respond_with
+from tests.webhook_receivers import Receiver, ResponseWriter, respond_with
 
 pytestmark = pytest.mark.timeout(300)
 

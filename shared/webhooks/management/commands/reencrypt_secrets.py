@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from inference.webhooks.encryption import reencrypt_secrets
+from shared.webhooks.encryption import reencrypt_secrets
 
 
 class Command(BaseCommand):

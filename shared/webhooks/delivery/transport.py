@@ -18,9 +18,11 @@ from typing import Self
 import httpcore2
 import structlog
 
-from inference.webhooks.delivery.pinned import PinnedBackend, ResponseTooLarge
-from inference.webhooks.delivery.retries import parse_retry_after
-from inference.webhooks.destinations import (
+from shared.observability import tracing
+from shared.observability.request_fields import bind_fields
+from shared.webhooks.delivery.pinned import PinnedBackend, ResponseTooLarge
+from shared.webhooks.delivery.retries import parse_retry_after
+from shared.webhooks.destinations import (
     Destination,
     InvalidDestination,
     LookupFailed,
@@ -29,9 +31,7 @@ from inference.webhooks.destinations import (
     require_public,
     resolve,
 )
-from inference.webhooks.models import Attempt
-from shared.observability import tracing
-from shared.observability.request_fields import bind_fields
+from shared.webhooks.models import Attempt
 
 ATTEMPT_TIMEOUT_SECONDS = 15.0
 CONNECT_TIMEOUT_SECONDS = 5.0  # for each address of a name

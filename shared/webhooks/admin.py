@@ -9,10 +9,10 @@ from django.utils import timezone
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.decorators import display
 
-from inference.webhooks import services
-from inference.webhooks.deliveries import redeliver_all
-from inference.webhooks.models import Attempt, Delivery, DeliveryQuerySet, DeliveryState, Endpoint
 from shared.api.admin_base import ReadOnlyAdminMixin
+from shared.webhooks import services
+from shared.webhooks.deliveries import redeliver_all
+from shared.webhooks.models import Attempt, Delivery, DeliveryQuerySet, DeliveryState, Endpoint
 
 MAX_ACTION_ROWS = 10_000  # takes less than the request timeout
 STATE_COLORS = {

@@ -7,11 +7,10 @@ from datetime import datetime
 
 from django.db import transaction
 
-from inference.access.responses import ObjectNotFound
-from inference.webhooks.models import Delivery, DeliveryState, Endpoint
-from inference.webhooks.services import chunks, destination_of, find_endpoint
 from shared.accounts.models import User
 from shared.api.errors import ApiError
+from shared.webhooks.models import Delivery, DeliveryState, Endpoint
+from shared.webhooks.services import ObjectNotFound, chunks, destination_of, find_endpoint
 
 
 @dataclass(frozen=True)

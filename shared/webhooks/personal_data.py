@@ -4,13 +4,13 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from inference.webhooks.models import Delivery, Endpoint
 from shared.accounts.models import User
 from shared.personal_data import PersonalDataRule, delete_rows
+from shared.webhooks.models import Delivery, Endpoint
 
 
 def _deliveries(user: User) -> "dict[str, QuerySet[Any]]":
-    return {"inference_webhooks.Delivery.endpoint": Delivery.objects.for_user(user)}
+    return {f"{Delivery._meta.label}.endpoint": Delivery.objects.for_user(user)}
 
 
 SECRETS = ("secret", "previous_secret")

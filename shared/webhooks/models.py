@@ -1,15 +1,16 @@
-"""Webhook endpoints, the outbox of deliveries to them, and every delivery attempt."""
+"""Webhook endpoints, the outbox of deliveries to them, and every delivery attempt, in tables of the project's own."""
 
 import secrets
 from datetime import datetime
 from typing import Self
 
+from django.conf import settings
 from django.db import models
 from django.db.models import F, OuterRef, Q, Subquery, Window
 from django.db.models.functions import RowNumber
 
-from inference.webhooks.destinations import MAX_URL_LENGTH
 from shared.accounts.models import User
+from shared.webhooks.destinations import MAX_URL_LENGTH
 
 
 def make_endpoint_id() -> str:
@@ -29,13 +30,14 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
         """Return the user's own, newest first."""
         return self.filter(user=user)
 
-    def lock_subscribed(self, user: User, event: str) -> "list[Endpoint]":
-        """Return and lock the user's enabled endpoints with this event, and the default one.
+    def lock_subscribed(self, *events: str) -> "list[Endpoint]":
+        """Return and lock the enabled endpoints with one of these events, and the default ones.
 
-        The lock keeps them from being deleted before the transaction ends: that would roll back the event itself.
+        The lock keeps them from being deleted before the transaction ends: that would roll back the event itself. All
+        transactions lock in the same order.
         """
-        enabled = self.for_user(user).filter(is_enabled=True).select_for_update(no_key=True)
-        return [endpoint for endpoint in enabled if endpoint.is_default or event in endpoint.events]
+        enabled = self.filter(is_enabled=True).order_by("pk").select_for_update(no_key=True, of=("self",))
+        return [endpoint for endpoint in enabled if endpoint.is_default or not set(events).isdisjoint(endpoint.events)]
 
 
 class Endpoint(models.Model):
@@ -67,15 +69,15 @@ class Endpoint(models.Model):
     class Meta:
         ordering = ["-id"]
         constraints = [
-            models.UniqueConstraint(fields=["user", "url"], name="inference_webhook_address_once"),
+            models.UniqueConstraint(fields=["user", "url"], name=f"{settings.PROJECT}_webhook_address_once"),
             models.CheckConstraint(
                 condition=Q(is_default=True, url="") | (Q(is_default=False) & ~Q(url="")),
-                name="inference_webhook_default_has_no_address",
+                name=f"{settings.PROJECT}_webhook_default_has_no_address",
             ),
             models.CheckConstraint(
                 condition=Q(is_enabled=True, disabled_by="")
                 | Q(is_enabled=False, disabled_by__in=["owner", "receiver", "operator"]),
-                name="inference_webhook_disabled_by_somebody",
+                name=f"{settings.PROJECT}_webhook_disabled_by_somebody",
             ),
         ]
 
@@ -160,14 +162,16 @@ class Delivery(models.Model):
             models.CheckConstraint(
                 condition=Q(state__in=["pending", "sending"], due_at__isnull=False, finished_at=None)
                 | Q(state__in=["delivered", "failed", "cancelled"], due_at=None, finished_at__isnull=False),
-                name="inference_delivery_due_or_finished",
+                name=f"{settings.PROJECT}_delivery_due_or_finished",
             ),
         ]
         indexes = [
-            models.Index(fields=["endpoint", "-id"], name="inference_delivery_of_endpoint"),
-            models.Index(fields=["due_at"], condition=Q(due_at__isnull=False), name="inference_delivery_due"),
+            models.Index(fields=["endpoint", "-id"], name=f"{settings.PROJECT}_delivery_of_endpoint"),
+            models.Index(fields=["due_at"], condition=Q(due_at__isnull=False), name=f"{settings.PROJECT}_delivery_due"),
             models.Index(
-                fields=["finished_at"], condition=Q(finished_at__isnull=False), name="inference_delivery_finished"
+                fields=["finished_at"],
+                condition=Q(finished_at__isnull=False),
+                name=f"{settings.PROJECT}_delivery_finished",
             ),
         ]
 
@@ -203,7 +207,7 @@ class Attempt(models.Model):
     class Meta:
         ordering = ["delivery", "number"]
         constraints = [
-            models.UniqueConstraint(fields=["delivery", "number"], name="inference_attempt_number_once"),
+            models.UniqueConstraint(fields=["delivery", "number"], name=f"{settings.PROJECT}_attempt_number_once"),
         ]
 
     def __str__(self) -> str:

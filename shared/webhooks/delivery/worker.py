@@ -5,7 +5,7 @@ from threading import Event, Thread
 import structlog
 from django.db import connection
 
-from inference.webhooks.delivery.outbox import deliver_due
+from shared.webhooks.delivery.outbox import deliver_due
 
 POLL_INTERVAL_SECONDS = 0.5
 SHUTDOWN_TIMEOUT_SECONDS = 5.0

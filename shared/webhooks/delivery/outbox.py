@@ -17,14 +17,14 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from inference.webhooks.delivery.retries import retry_delay
-from inference.webhooks.delivery.transport import ATTEMPT_TIMEOUT_SECONDS, AttemptOutcome, DeliveryRequest, Transport
-from inference.webhooks.destinations import Resolver, resolve
-from inference.webhooks.encryption import DecryptionFailed, decrypt
-from inference.webhooks.models import Attempt, Delivery, DeliveryState, Endpoint
-from inference.webhooks.services import disable_endpoints
-from inference.webhooks.signing import signature_headers
 from shared.observability import metrics
+from shared.webhooks.delivery.retries import retry_delay
+from shared.webhooks.delivery.transport import ATTEMPT_TIMEOUT_SECONDS, AttemptOutcome, DeliveryRequest, Transport
+from shared.webhooks.destinations import Resolver, resolve
+from shared.webhooks.encryption import DecryptionFailed, decrypt
+from shared.webhooks.models import Attempt, Delivery, DeliveryState, Endpoint
+from shared.webhooks.services import disable_endpoints
+from shared.webhooks.signing import signature_headers
 
 ATTEMPTS = metrics.Counter("stoa_webhook_attempts_total", "Attempts at webhooks, by what became of them.", "outcome")
 ATTEMPT_SECONDS = metrics.Histogram("stoa_webhook_attempt_duration_seconds", "How long attempts at webhooks took.")
@@ -125,7 +125,7 @@ def release(*, request: DeliveryRequest, now: datetime) -> None:
 
 def delete_old_deliveries(*, now: datetime) -> int:
     """Delete up to MAX_DELETED_PER_RUN deliveries whose retention is over. Return their number."""
-    old = Delivery.objects.filter(finished_at__lte=now - settings.BATCH_RETENTION).order_by("finished_at")
+    old = Delivery.objects.filter(finished_at__lte=now - settings.WEBHOOK_RETENTION).order_by("finished_at")
     keys = list(old.values_list("pk", flat=True)[:MAX_DELETED_PER_RUN])
     if keys:
         Delivery.objects.filter(pk__in=keys).delete()

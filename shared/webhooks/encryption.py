@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils.crypto import salted_hmac
 
-from inference.webhooks.models import Endpoint
+from shared.webhooks.models import Endpoint
 
 SALT = "inference.webhooks.sealing"  # derives the key of stored secrets: it must never change
 

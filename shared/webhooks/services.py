@@ -1,7 +1,7 @@
 """Services of webhook endpoints: create, change, delete, enable and disable them, and announce events to them."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,29 +11,34 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
-from inference.access.responses import ObjectNotFound
-from inference.webhooks.destinations import (
+from shared.accounts.models import User
+from shared.accounts.services import lock_active_user
+from shared.api.errors import ApiError
+from shared.webhooks.destinations import (
     InvalidDestination,
     Resolver,
     parse_destination,
     require_public,
     resolve,
 )
-from inference.webhooks.encryption import encrypt
-from inference.webhooks.models import Delivery, DeliveryState, Endpoint
-from inference.webhooks.signing import make_secret
-from shared.accounts.models import User
-from shared.accounts.services import lock_active_user
-from shared.api.errors import ApiError
+from shared.webhooks.encryption import encrypt
+from shared.webhooks.models import Delivery, DeliveryState, Endpoint
+from shared.webhooks.signing import make_secret
 
-BATCH_COMPLETE = "batch.complete"
-EVENTS = (BATCH_COMPLETE,)
 MAX_ENDPOINTS_PER_USER = 20
+MAX_QUOTED_ID_LENGTH = 100
 PREVIOUS_SECRET_LIFETIME = timedelta(hours=24)
 MAX_ROWS_PER_TRANSACTION = 500
 LOOKUP_TIMEOUT_SECONDS = 2.0  # each attempt looks the name up again in any case
 
 DisabledBy = Endpoint.DisabledBy
+
+
+class ObjectNotFound(ApiError):
+    """The 404 for a webhook or delivery that does not exist or belongs to another user."""
+
+    def __init__(self, kind: str, object_id: str) -> None:
+        super().__init__(404, f"There is no {kind} {object_id[:MAX_QUOTED_ID_LENGTH]!r}, or it is not yours.")
 
 
 @dataclass(frozen=True)
@@ -51,22 +56,32 @@ def announce(*, user: User, url: str | None, event: str, data: dict[str, Any], n
     url: checked by `check_webhook_url`; skipped if the default endpoint, which signs for it, was disabled or deleted.
     Call it in the transaction of the event, so that both are committed or neither.
     """
-    timestamp = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    body = json.dumps({"type": event, "event": event, "timestamp": timestamp, "data": data}, ensure_ascii=False)
-    endpoints = Endpoint.objects.lock_subscribed(user, event)
+    body = event_body(event, data, now)
+    endpoints = Endpoint.objects.for_user(user).lock_subscribed(event)
     targets = [(endpoint, endpoint.url) for endpoint in endpoints if not endpoint.is_default]
     targets += [(endpoint, url) for endpoint in endpoints if endpoint.is_default and url is not None]
     Delivery.objects.bulk_create(
-        Delivery(
-            endpoint=endpoint,
-            event=event,
-            url=target_url,
-            destination=destination_of(target_url),
-            body=body,
-            due_at=now,
-            created_at=now,
-        )
+        build_delivery(endpoint=endpoint, url=target_url, event=event, body=body, now=now)
         for endpoint, target_url in targets
+    )
+
+
+def event_body(event: str, data: Mapping[str, Any], now: datetime) -> str:
+    """Return the body of the messages about an event."""
+    timestamp = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return json.dumps({"type": event, "event": event, "timestamp": timestamp, "data": data}, ensure_ascii=False)
+
+
+def build_delivery(*, endpoint: Endpoint, url: str, event: str, body: str, now: datetime) -> Delivery:
+    """Return a delivery, not saved yet, that is due now."""
+    return Delivery(
+        endpoint=endpoint,
+        event=event,
+        url=url,
+        destination=destination_of(url),
+        body=body,
+        due_at=now,
+        created_at=now,
     )
 
 

@@ -1,0 +1,10 @@
+"""Routes of webhooks, under /api."""
+
+from commerce.webhooks.views import WebhookDeliveryViewSet, WebhookViewSet
+from shared.api.viewsets import ApiRouter
+
+router = ApiRouter()
+router.register("webhooks", WebhookViewSet)
+router.register("webhooks/<str:webhook_id>/deliveries", WebhookDeliveryViewSet)
+
+urlpatterns = router.urls
