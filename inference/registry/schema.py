@@ -7,6 +7,9 @@ from inference.access.docs import TEXT_MODEL, OperationDocs
 _OPENAI_MODEL = {"id": TEXT_MODEL, "object": "model", "created": 1795275625, "owned_by": "stoa"}
 _LOADED: dict[str, Any] = {
     "memory_usage_bytes": 96_468_992,
+    "weight_bytes": 21_200_384,
+    "cache_limit_bytes": 75_268_608,
+    "cache_dtype": "float32",
     "load_time_ms": 840,
     "gpu_layers": 0,
     "context_size": 1024,
@@ -48,6 +51,7 @@ LIST_MODELS = OperationDocs(
                 "base": None,
                 "progress": None,
                 "resident_bytes": 402_653_184,
+                "cache_bytes": 4_194_304,
                 "warning": None,
                 **_LOADED,
             }

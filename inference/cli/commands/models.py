@@ -71,6 +71,7 @@ def load(
     max_sequences: Annotated[int, typer.Option(help="Requests that run at once.")] = 16,
     quantization: Annotated[str, typer.Option(help="none or int8.")] = "none",
     dtype: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    cache_dtype: Annotated[str, typer.Option(help="Of the KV cache: auto or float32.")] = "auto",
     as_json: JsonOption = False,
 ) -> None:
     """Load a model into the running server, and again after every restart."""
@@ -81,6 +82,7 @@ def load(
         "max_sequences": max_sequences,
         "quantization": quantization,
         "dtype": dtype,
+        "cache_dtype": cache_dtype,
     }
     try:
         body = parse_struct({name: value for name, value in options.items() if value is not None}, LoadModelRequest)
@@ -91,7 +93,8 @@ def load(
     if as_json:
         print_json(msgspec.to_builtins(report))
     else:
-        _print_fields(msgspec.to_builtins(report) | {"memory_usage_bytes": format_bytes(report.memory_usage_bytes)})
+        sizes = {name: value for name, value in msgspec.to_builtins(report).items() if name.endswith("_bytes")}
+        _print_fields(msgspec.to_builtins(report) | {name: format_bytes(value) for name, value in sizes.items()})
 
 
 @app.command()

@@ -105,6 +105,11 @@ class GGUFTensors(Mapping[str, Tensor]):
         blocks = self._read(described).view(described.shape[0], -1)
         return gguf.GGMLQuantizationType(described.kind).name, self._in_order(name, blocks)
 
+    def kind(self, name: str) -> str | None:
+        """Return the name of a tensor's quantization, or None."""
+        kind = self._described[name].kind
+        return None if kind in FLOATS or kind not in BLOCK_SIZES else gguf.GGMLQuantizationType(kind).name
+
     def low_rank(self, name: str) -> None:
         """Return None: the tensors are as the file has them."""
 

@@ -13,6 +13,7 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess, SpawnC
 
 from inference.engine.host.model_process import ModelSpec, run_model
 from inference.engine.ipc import Channel
+from inference.engine.models.processors import physical_cores
 
 STDERR_TAIL_BYTES = 4096
 _STDERR_TAIL_LINES = 3
@@ -22,8 +23,8 @@ _RETRY_PAUSES = (0.1, 0.5)  # seconds; a fork server that was just killed may st
 
 # Libraries read these when they are imported, so they are set before the fork server starts. Existing values stay.
 _ENVIRONMENT = {
-    "OMP_NUM_THREADS": str(min(2, os.cpu_count() or 1)),
-    "MKL_NUM_THREADS": str(min(2, os.cpu_count() or 1)),
+    "OMP_NUM_THREADS": str(physical_cores()),
+    "MKL_NUM_THREADS": str(physical_cores()),
     "GOMP_SPINCOUNT": "2000",  # longer spinning slows the web process on the same core
     "TOKENIZERS_PARALLELISM": "false",
     "HF_HUB_OFFLINE": "1",

@@ -28,6 +28,7 @@ from inference.engine.formats import (
 from inference.engine.formats.gguf_weights import GGUFModel, GGUFTensors, read_gguf
 from inference.engine.model_status import LoadOptions, LoadReport
 from inference.engine.models import FOLDER_VARIABLE, kernels_pending, wait_for_kernels
+from inference.engine.models.checkpoint import read_architecture
 from inference.engine.models.classifier import Classifier
 from inference.engine.models.decoders import check_options, open_decoder, read_config, read_model
 from inference.engine.models.embedder import Embedder, position_limit, read_max_length, read_pooling
@@ -36,6 +37,7 @@ from inference.engine.models.linear import packs
 from inference.engine.models.llama_decoder import LlamaDecoder
 from inference.engine.models.native_decoder import NativeDecoder
 from inference.engine.models.packing import pack_linears
+from inference.engine.models.processors import physical_cores
 from inference.engine.models.transformers_decoder import TransformersDecoder
 from inference.engine.outputs import GenerationOutput
 from inference.engine.scheduling import Engine
@@ -46,8 +48,8 @@ logger = logging.getLogger(__name__)
 DEFAULT_CONTEXT = 2048
 CACHE_FOLDER = "loads"  # beside the compiled kernels
 TOKENIZER_ENTRY = "tokenizer"
-MAX_THREADS = 2  # small matrix products are no faster on more, and slower beside other busy processes
 DEQUANTIZED = "The GGUF file's weights were dequantized: see memory_usage_bytes."
+WINDOW = "This architecture is computed up to its sliding window only, which limits the context to"
 USE_INT8 = "Load with quantization int8 to use less memory."
 NO_INT8 = "`quantization` is for models that generate: the weights of this one stay as they are."
 NO_BFLOAT16 = "This processor has no bfloat16 kernels: the weights are float32."
@@ -78,12 +80,23 @@ class _Load:
     threads: int
 
     def report(
-        self, *, context_size: int, memory: int, kernels: str, gpu_layers: int = 0, warning: str | None = None
+        self,
+        *,
+        context_size: int,
+        weight_bytes: int,
+        kernels: str,
+        cache_limit_bytes: int = 0,
+        cache_dtype: str = "float32",
+        gpu_layers: int = 0,
+        warning: str | None = None,
     ) -> LoadReport:
         on_cpu = ALL_ON_CPU if self.options.gpu_layers and not gpu_layers else None
         return LoadReport(
             model_id=self.model_id,
-            memory_usage_bytes=memory,
+            memory_usage_bytes=weight_bytes + cache_limit_bytes,
+            weight_bytes=weight_bytes,
+            cache_limit_bytes=cache_limit_bytes,
+            cache_dtype=cache_dtype,
             load_time_ms=round((time.monotonic() - self.started_at) * 1000),
             gpu_layers=gpu_layers,
             context_size=context_size,
@@ -112,8 +125,7 @@ def load_model(
     compiled = os.environ.get(FOLDER_VARIABLE)
     adapter, path = (path, base) if base else (None, path)
     cache = LoadCache(Path(compiled) / CACHE_FOLDER if compiled else None, path, *([adapter] if adapter else []))
-    threads = min(MAX_THREADS, torch.get_num_threads())
-    load = _Load(model_id, path, adapter, options, time.monotonic(), cache, threads)
+    load = _Load(model_id, path, adapter, options, time.monotonic(), cache, physical_cores())
     _check_options(options)
     # Beside a busy process, two threads wait for each other at each of the thousands of small operations of a load.
     torch.set_num_threads(1)
@@ -174,7 +186,8 @@ def _load_causal(
     load: _Load, source: Path | GGUFModel, tokenizer: Tokenizer, emit: Callable[[list[GenerationOutput]], None]
 ) -> LoadedModel:
     config = read_config(source)
-    context_size, clamped = _context_size(load.options, _limits(config))
+    limits = _limits(config, has_windows=read_architecture(config) is not None)
+    context_size, clamped = _context_size(load.options, limits)
     decoder = open_decoder(source, load.options, context_size, load.cache, load.adapter)
     if isinstance(decoder, TransformersDecoder):
         torch.set_num_threads(load.threads)  # others have measured theirs
@@ -191,12 +204,16 @@ def _load_causal(
     is_kept = isinstance(decoder, NativeDecoder) and decoder.is_all_blocks
     if isinstance(source, GGUFModel) and load.options.quantization == "none" and not is_kept:
         warning = DEQUANTIZED if decoder.gpu_layers else f"{DEQUANTIZED} {USE_INT8}"
+    if context_size < min(load.options.context_size or DEFAULT_CONTEXT, *_limits(config, has_windows=True)):
+        clamped = f"{WINDOW} {context_size} tokens."
     warning = " ".join(filter(None, (clamped, warning))) or None
     if isinstance(decoder, LlamaDecoder) and not decoder.gpu_layers and kernels_pending():
         threading.Thread(target=_switch_to_kernels, args=(load, engine, decoder, context_size), daemon=True).start()
     report = load.report(
         context_size=context_size,
-        memory=decoder.weight_bytes + decoder.cache_bytes,
+        weight_bytes=decoder.weight_bytes,
+        cache_limit_bytes=decoder.cache_limit_bytes,
+        cache_dtype=decoder.cache_dtype,
         kernels=decoder.kernels,
         gpu_layers=decoder.gpu_layers,
         warning=warning,
@@ -259,21 +276,24 @@ def _prepare_encoder(load: _Load, model: PreTrainedModel, tokenizer: Tokenizer) 
     packed_bytes = pack_linears(model, torch.bfloat16 if is_short else torch.float32)
     return replace(load, options=options).report(
         context_size=context_size,
-        memory=memory - packed_bytes if is_short else memory,  # half of what they took
+        weight_bytes=memory - packed_bytes if is_short else memory,  # half of what they took
         kernels="transformers",
         warning=" ".join(filter(None, warnings)) or None,
     )
 
 
-def _limits(config: PreTrainedConfig) -> list[int]:
-    """Return the architecture's limits of context. Raise ModelLoadFailed for attention other than full or sliding."""
+def _limits(config: PreTrainedConfig, *, has_windows: bool = False) -> list[int]:
+    """Return the architecture's limits of context. Raise ModelLoadFailed for attention other than full or sliding.
+
+    has_windows: the decoder computes sliding attention, so its window is no limit.
+    """
     text = config.get_text_config()
     limits = [getattr(text, "max_position_embeddings", None)]
     layers = set(getattr(text, "layer_types", None) or ["sliding_attention"])
     if layers - {"full_attention", "sliding_attention"}:
         raise ModelLoadFailed(f"Layers of type {', '.join(sorted(layers))} are not supported.")
     # Up to the window's size, sliding attention is full attention.
-    if "sliding_attention" in layers:
+    if "sliding_attention" in layers and not has_windows:
         limits.append(getattr(text, "sliding_window", None))
     if "local" in getattr(text, "attention_layers", ()):  # GPT-Neo's name for it
         limits.append(text.window_size)

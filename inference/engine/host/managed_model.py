@@ -44,6 +44,7 @@ class ManagedModel:
         self._error: str | None = None
         self._ending = False
         self._busy = self._was_useful = False
+        self._cache_bytes = 0
         self._reserved_until = -math.inf
         self._crashes = CrashLoop()
         self._retire_reply: asyncio.Future[bool] | None = None
@@ -95,6 +96,7 @@ class ManagedModel:
             progress=self._progress() if self.state is ModelState.LOADING else None,
             memory_bytes=self.memory_bytes if loaded or self.is_active else 0,
             resident_bytes=resident_bytes(pid) if pid else None,
+            cache_bytes=self._cache_bytes if loaded else None,
             busy=self._busy,
             used_at=self.used_at if loaded else None,
             suspended=self.is_suspended,
@@ -195,6 +197,7 @@ class ManagedModel:
             return self._fail(ModelLoadFailed(f"No process could be started for {self.model_id}: {error}"))
         self._resident_at_start = resident_bytes(self._process.pid)
         self._busy = self._was_useful = False
+        self._cache_bytes = 0
         load_error = await supervise(
             self._process, self._host.health_check, on_loaded=self._become_loaded, on_frame=self._handle_frame
         )
@@ -217,6 +220,8 @@ class ManagedModel:
                 self._busy, self.used_at = busy, used_at
                 self._was_useful = finished > 0
                 self._reserved_until = -math.inf
+            case frames.Pong(cache_bytes):
+                self._cache_bytes = cache_bytes
             case frames.RetireReply(is_ending):
                 if is_ending:
                     self._suspend()

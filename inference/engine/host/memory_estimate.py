@@ -4,13 +4,18 @@ import os
 from pathlib import Path
 
 from inference.engine.errors import ModelLoadFailed
-from inference.engine.formats import TEXT_GENERATION, ModelMetadata, inspect_model, read_adapter
+from inference.engine.formats import GGUF, TEXT_GENERATION, ModelMetadata, inspect_model, read_adapter
 from inference.engine.model_status import LoadOptions
 from inference.engine.models import FOLDER_VARIABLE
 
 DEFAULT_CONTEXT = 2048
 CACHE_VALUE_BYTES = 4
+ROUNDED_CACHE_VALUE_BYTES = 2  # beside quantized weights, in compiled kernels
 ADAPTER_VALUE_BYTES = 12  # as it is read, and stacked beside it for the kernels
+# Names of quantizations whose blocks the kernels compute with.
+KEPT_QUANTIZATIONS = frozenset({
+    "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K_S", "Q4_K_M", "Q5_K_S", "Q5_K_M", "Q6_K",
+})  # fmt: skip
 INT8_BYTES = 1.1  # with its scales
 MAX_BYTES = 2**63 - 1  # the range of msgpack; a configuration may claim more
 
@@ -28,7 +33,7 @@ def estimate_memory(path: Path, options: LoadOptions, base: Path | None = None) 
     context_size = options.context_size or DEFAULT_CONTEXT
     if metadata.context_size:  # a load uses no more
         context_size = min(metadata.context_size, context_size)
-    cache = metadata.cache_values * context_size * options.max_sequences * CACHE_VALUE_BYTES
+    cache = metadata.cache_values * context_size * options.max_sequences * _cache_value_bytes(metadata, options)
     weights = round(metadata.parameters * _weight_bytes(metadata, options, is_adapted=base is not None))
     return min(MAX_BYTES, weights + added + cache)
 
@@ -36,11 +41,27 @@ def estimate_memory(path: Path, options: LoadOptions, base: Path | None = None) 
 def _weight_bytes(metadata: ModelMetadata, options: LoadOptions, *, is_adapted: bool) -> float:
     """Return the bytes of one weight in memory.
 
-    Compiled kernels keep a file's bfloat16. Without them, with an adapter, and in encoders, float32 is the default.
+    Compiled kernels keep a file's bfloat16 and quantized blocks. Without them, with an adapter, and in encoders,
+    float32 is the default.
     """
     if TEXT_GENERATION not in metadata.capabilities:
         return 4
     if options.quantization == "int8":
         return INT8_BYTES
+    if _keeps_blocks(metadata, options):
+        return metadata.size_bytes / max(1, metadata.parameters)
     is_kept = metadata.dtype == "bfloat16" and FOLDER_VARIABLE in os.environ and not is_adapted
     return 2 if is_kept or options.dtype == "bfloat16" else 4
+
+
+def _cache_value_bytes(metadata: ModelMetadata, options: LoadOptions) -> int:
+    is_rounded = options.quantization == "int8" and FOLDER_VARIABLE in os.environ
+    is_rounded = options.cache_dtype == "auto" and (is_rounded or _keeps_blocks(metadata, options))
+    return ROUNDED_CACHE_VALUE_BYTES if is_rounded else CACHE_VALUE_BYTES
+
+
+def _keeps_blocks(metadata: ModelMetadata, options: LoadOptions) -> bool:
+    """Return whether compiled kernels compute with the quantized blocks of the file."""
+    is_quantized = metadata.format == GGUF and metadata.quantization in KEPT_QUANTIZATIONS
+    is_default = options.dtype == "auto" and options.quantization == "none"
+    return is_quantized and is_default and FOLDER_VARIABLE in os.environ

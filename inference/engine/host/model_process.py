@@ -95,7 +95,7 @@ async def _follow_commands(host: Channel, server: ModelServer) -> None:
             return
         match receiving.result():
             case frames.Ping():
-                host.send(frames.Pong())
+                host.send(frames.Pong(server.cache_bytes))
             case frames.Retire():
                 host.send(frames.RetireReply(server.drain_if_idle()))
             case frames.Drain():

@@ -111,7 +111,9 @@ class Retire(Frame, frozen=True):
 
 # Model process to host.
 class Pong(Frame, frozen=True):
-    pass
+    """cache_bytes: memory that the model's KV cache takes now."""
+
+    cache_bytes: int = 0
 
 
 class RetireReply(Frame, frozen=True, tag="Retired"):

@@ -323,6 +323,11 @@ class ModelServer:
         running = min(self._embeddings, 1)
         return frames.Stats(call, EngineStats(running=running, waiting=self._embeddings - running, slots=1))
 
+    @property
+    def cache_bytes(self) -> int:
+        """Return the memory that the model's KV cache takes now; 0 before it is loaded."""
+        return self._engine.stats().cache_bytes if self._engine is not None else 0
+
     def _tokenizer(self) -> TokenizerInterface:
         tokenizer = self._engine or self._scorer
         assert tokenizer is not None, "the server is open, so a model is loaded"

@@ -31,6 +31,7 @@ class Architecture:
 
     frequencies: of rotary positions, [head_dim / 2].
     rope_scale: factor of cosine and sine.
+    windows: of each layer, the last positions that a token attends to, itself included; 0 is all.
     """
 
     vocabulary: int
@@ -48,6 +49,7 @@ class Architecture:
     mlp_bias: bool
     head_norms: bool
     tied: bool
+    windows: tuple[int, ...]
 
     @property
     def qkv_heads(self) -> int:
@@ -55,7 +57,7 @@ class Architecture:
 
     def truncated(self) -> "Architecture":
         """Return the architecture with one layer and few tokens, for verification."""
-        return replace(self, layers=1, vocabulary=min(self.vocabulary, 64))
+        return replace(self, layers=1, vocabulary=min(self.vocabulary, 64), windows=self.windows[:1])
 
 
 def read_architecture(config: PreTrainedConfig) -> Architecture | None:
@@ -91,7 +93,15 @@ def read_architecture(config: PreTrainedConfig) -> Architecture | None:
         mlp_bias=family == "llama" and bool(config.mlp_bias),
         head_norms=family == "qwen3",
         tied=bool(config.tie_word_embeddings),
+        windows=_windows(config),
     )
+
+
+def _windows(config: PreTrainedConfig) -> tuple[int, ...]:
+    """Return the window of each layer. Without types of layers, a window is that of all."""
+    window = getattr(config, "sliding_window", None) or 0
+    types = getattr(config, "layer_types", None) or ["sliding_attention"] * config.num_hidden_layers
+    return tuple(window if kind == "sliding_attention" else 0 for kind in types)
 
 
 def _rope(config: PreTrainedConfig, head_dim: int) -> tuple[Tensor, float]:
@@ -127,9 +137,12 @@ class Matrix:
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """Weights of one layer: queries, keys and values in one matrix, gate and up in another. Norms are float32."""
+    """Weights of one layer: gate and up in one matrix. Norms are float32.
 
-    qkv: Matrix
+    qkv: queries, keys and values in one matrix, or in three if their blocks differ.
+    """
+
+    qkv: Sequence[Matrix]
     output: Matrix
     gate_up: Matrix
     down: Matrix
@@ -148,6 +161,9 @@ class Tensors(Protocol):
 
     def tensor(self, name: str, rows: int | None = None) -> Tensor:
         """Return a tensor, or its first `rows`."""
+
+    def kind(self, name: str) -> str | None:
+        """Return the name of a tensor's quantization, or None if it is not quantized."""
 
     def blocks(self, name: str, rows: int | None = None) -> tuple[str, Tensor] | None:
         """Return a tensor's quantization and blocks, [rows, bytes], or None if it is not quantized."""
@@ -175,6 +191,9 @@ class FolderTensors:
         file = self._files[name]
         tensor: Tensor = file.get_tensor(name) if rows is None else file.get_slice(name)[:rows]
         return tensor
+
+    def kind(self, name: str) -> None:
+        """Return None: safetensors are not quantized."""
 
     def blocks(self, name: str, rows: int | None = None) -> None:
         """Return None: safetensors are not quantized."""
@@ -221,6 +240,9 @@ class AdaptedTensors:
             return tensor
         return tensor.float().addmm(product.up[:rows], product.down)
 
+    def kind(self, name: str) -> str | None:
+        return self._base.kind(name)
+
     def blocks(self, name: str, rows: int | None = None) -> tuple[str, Tensor] | None:
         return self._base.blocks(name, rows)
 
@@ -253,6 +275,11 @@ class Checkpoint:
     def has_own_head(self) -> bool:
         """Return whether there is a head. Beside tied embeddings, only transformers knows which one is used."""
         return "lm_head.weight" in self._tensors
+
+    @property
+    def is_quantized(self) -> bool:
+        """Return whether the layers' matrices are quantized in the file."""
+        return self._tensors.kind("model.layers.0.mlp.down_proj.weight") is not None
 
     def embedding(self) -> Tensor:
         return self._tensor("model.embed_tokens.weight", self.architecture.vocabulary)
@@ -290,7 +317,7 @@ class Checkpoint:
     def _layer(self, prefix: str, kinds: Collection[str]) -> LayerWeights:
         attention, mlp, of = f"{prefix}.self_attn", f"{prefix}.mlp", self.architecture
         return LayerWeights(
-            qkv=self._fused([f"{attention}.{kind}_proj" for kind in "qkv"], bias=of.qkv_bias, kinds=kinds),
+            qkv=self._qkv([f"{attention}.{kind}_proj" for kind in "qkv"], kinds),
             output=self._fused([f"{attention}.o_proj"], bias=of.output_bias, kinds=kinds),
             gate_up=self._fused([f"{mlp}.gate_proj", f"{mlp}.up_proj"], bias=of.mlp_bias, kinds=kinds),
             down=self._fused([f"{mlp}.down_proj"], bias=of.mlp_bias, kinds=kinds),
@@ -299,6 +326,14 @@ class Checkpoint:
             query_norm=self._tensor(f"{attention}.q_norm.weight").float() if of.head_norms else None,
             key_norm=self._tensor(f"{attention}.k_norm.weight").float() if of.head_norms else None,
         )
+
+    def _qkv(self, names: list[str], kinds: Collection[str]) -> list[Matrix]:
+        """Return one matrix, or three if a file has blocks of these kinds for each, but not the same."""
+        bias = self.architecture.qkv_bias
+        found = [self._tensors.kind(f"{name}.weight") for name in names]
+        if len(set(found)) > 1 and all(kind in kinds for kind in found):
+            return [self._fused([name], bias=bias, kinds=kinds) for name in names]
+        return [self._fused(names, bias=bias, kinds=kinds)]
 
     def _fused(self, names: list[str], *, bias: bool, kinds: Collection[str]) -> Matrix:
         biases = torch.cat([self._tensor(f"{name}.bias").float() for name in names]) if bias else None
@@ -311,10 +346,10 @@ class Checkpoint:
         self, names: list[str], bias: Tensor | None, kinds: Collection[str], rows: int | None = None
     ) -> Matrix | None:
         """Return the matrix of these tensors below each other, if all have blocks of the same kind among `kinds`."""
-        found = [self._tensors.blocks(name, rows) for name in names] if kinds else []
-        parts = [part for part in found if part is not None and part[0] in kinds]
-        if not parts or len(parts) < len(names) or len({kind for kind, _ in parts}) > 1:
+        found = {self._tensors.kind(name) for name in names}
+        if len(found) > 1 or not found <= set(kinds):
             return None
+        parts = [part for name in names if (part := self._tensors.blocks(name, rows))]
         stacked = [blocks for _, blocks in parts]
         low_rank = _below_each_other([self._tensors.low_rank(name) for name in names], [len(part) for part in stacked])
         return Matrix(torch.cat(stacked), bias, parts[0][0], low_rank)

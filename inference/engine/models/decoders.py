@@ -18,15 +18,18 @@ from inference.engine.models.reference import verify
 from inference.engine.models.transformers_decoder import TransformersDecoder
 
 QUANTIZATIONS = ("none", "int8")
+CACHE_DTYPES = ("auto", "float32")
 ADAPTED_FAMILIES = "only those of Llama, Mistral, Qwen2 and Qwen3"
 
 
 def check_options(options: LoadOptions) -> None:
-    """Raise InvalidRequest for an unknown type or quantization."""
+    """Raise InvalidRequest for an unknown type of weights or cache, or an unknown quantization."""
     if options.dtype not in DTYPES:
         raise InvalidRequest(f"`dtype` must be one of {', '.join(DTYPES)}.", parameter="dtype")
     if options.quantization not in QUANTIZATIONS:
         raise InvalidRequest(f"`quantization` must be one of {', '.join(QUANTIZATIONS)}.", parameter="quantization")
+    if options.cache_dtype not in CACHE_DTYPES:
+        raise InvalidRequest(f"`cache_dtype` must be one of {', '.join(CACHE_DTYPES)}.", parameter="cache_dtype")
 
 
 def open_decoder(
@@ -54,6 +57,11 @@ def open_decoder(
         if checkpoint is None or (checkpoint.architecture.tied and checkpoint.has_own_head()):
             if adapter:
                 raise ModelLoadFailed("The base model ties its output matrix to the input and has one of its own too.")
+            if architecture and any(0 < window < context_size for window in architecture.windows):
+                raise ModelLoadFailed(
+                    "This model has a sliding window and an output matrix beside tied embeddings, so it is computed up "
+                    f"to the window only: load it with `context_size` {min(filter(None, architecture.windows))}."
+                )
             return _open_transformers_decoder(source, config, options, context_size)
         return open_family_decoder(config, checkpoint, options, context_size, cache)
     finally:

@@ -37,7 +37,12 @@ class TokenSpan:
 
 
 class Decoder(Protocol):
-    """A causal model with a KV cache in slots. Not thread-safe."""
+    """A causal model with a KV cache in slots. Not thread-safe, but for `cache_bytes`."""
+
+    @property
+    def cache_bytes(self) -> int:
+        """Return the memory that the cache takes now."""
+        ...
 
     def run(self, spans: Sequence[TokenSpan]) -> "Tensor":
         """Return logits, float32 [rows, vocabulary] on the CPU, in the order of the spans. Slots are distinct.

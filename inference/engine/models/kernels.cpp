@@ -6,11 +6,12 @@
 // by `fused`, and nothing else is: a compiler that chooses (-ffp-contract) chooses otherwise for other numbers of rows.
 //
 // Matrices are packed by native_decoder.py: [outputs / W][inputs][W], int8 ones [outputs / W][inputs / 4][W][4].
-// Those of GGUF's blocks of 32 inputs lie [outputs / W][inputs / 32][record]: the numbers without sign, [4 or 8][W][4]
-// bytes, then a half-precision scale and, in Q4_1, a minimum of each output. The rows that they are multiplied with have
-// 16 bits, as two bytes with sign, so that only sums of 32 products are rounded. Such a matrix may have a low-rank
-// addition, whose rows pass both factors as floats.
-// Keys lie [slot][head][context / W][dim][W], values [slot][head][context][dim rounded up to W].
+// Those of GGUF's blocks of 32 inputs lie [outputs / W][inputs / 32][record]: the numbers without sign (in all kinds but
+// Q8_0 their four lower bits, [4][W][4] bytes of two numbers, then their upper bits), and what scales them. In the K kinds
+// eight records follow the half-precision scales of 256 inputs, and their own scales are bytes. The rows that they are
+// multiplied with have 16 bits, as two bytes with sign, so that only sums of 32 products (16 in Q6_K) are rounded. Such a
+// matrix may have a low-rank addition, whose rows pass both factors as floats.
+// Keys lie [slot][head][context / W][dim][W], values [slot][head][context][dim rounded up to W], in float32 or float16.
 
 #include <algorithm>
 #include <atomic>
@@ -164,7 +165,9 @@ class Pool {
 
 extern "C" {
 
-enum Kind : int32_t { FLOAT32 = 0, BFLOAT16 = 1, INT8 = 2, Q4_0 = 3, Q4_1 = 4, Q8_0 = 5 };
+enum Kind : int32_t {
+    FLOAT32 = 0, BFLOAT16 = 1, INT8 = 2, Q4_0 = 3, Q4_1 = 4, Q8_0 = 5, Q5_0 = 6, Q5_1 = 7, Q4_K = 8, Q5_K = 9, Q6_K = 10,
+};
 
 struct Matrix {
     int32_t kind, outputs, inputs, rank;
@@ -177,9 +180,11 @@ struct Matrix {
 };
 
 struct Layer {
-    Matrix qkv, output, gate, up, down;
+    Matrix qkv, key, value;   // key and value have no outputs if qkv has theirs
+    Matrix output, gate, up, down;
     const float *attention_norm, *mlp_norm, *query_norm, *key_norm;
-    float *keys, *values;
+    void *keys, *values;      // floats or halves
+    int32_t window, unused;   // positions that a query attends to, its own included; 0: all
 };
 
 struct Model {
@@ -190,6 +195,7 @@ struct Model {
     const void *embedding;    // rows of tokens, or the packed head
     const float *norm, *cosine, *sine;
     Matrix head;
+    int32_t half_cache, unused;
 };
 
 // `groups` are rows of one slot that follow each other, at most QUERIES queries of a key head together.
@@ -208,9 +214,28 @@ constexpr int QUADS = BLOCK / 4;
 constexpr int MOST = 127 * 256;  // of a number of 16 bits in two bytes with sign
 
 constexpr bool blocked(Kind kind) { return kind >= Q4_0; }
-constexpr long number_bytes(Kind kind) { return kind == Q8_0 ? W * BLOCK : W * BLOCK / 2; }
-constexpr long record_bytes(Kind kind) { return number_bytes(kind) + (kind == Q4_1 ? 2 : 1) * W * 2; }
-constexpr int subtracted(Kind kind) { return kind == Q8_0 ? 128 : kind == Q4_0 ? 8 : 0; }
+constexpr bool grouped(Kind kind) { return kind >= Q4_K; }  // blocks in groups with common scales
+constexpr bool has_least(Kind kind) { return kind == Q4_1 || kind == Q5_1 || kind == Q4_K || kind == Q5_K; }
+constexpr int bits(Kind kind) {
+    return kind == Q8_0 ? 8 : kind == Q6_K ? 6 : kind == Q5_0 || kind == Q5_1 || kind == Q5_K ? 5 : 4;
+}
+constexpr long number_bytes(Kind kind) { return bits(kind) * W * BLOCK / 8; }
+constexpr long record_bytes(Kind kind) {
+    return number_bytes(kind) + (grouped(kind) ? 2 : has_least(kind) ? 4 : 2) * W;
+}
+constexpr long group_bytes(Kind kind) { return grouped(kind) ? (has_least(kind) ? 4 : 2) * W : 0; }
+constexpr int subtracted(Kind kind) {
+    return has_least(kind) ? 0 : 1 << (bits(kind) - 1);
+}
+constexpr int GROUP = 8;      // blocks with common scales
+
+// The place of a record: those of the K kinds lie in groups, after the common scales.
+constexpr size_t record_place(Kind kind, size_t block) {
+    return block * record_bytes(kind) + (grouped(kind) ? (block / GROUP + 1) * group_bytes(kind) : 0);
+}
+constexpr size_t matrix_block_bytes(Kind kind, size_t blocks) {
+    return blocks * record_bytes(kind) + blocks / GROUP * group_bytes(kind);
+}
 
 inline float half_to_float(uint16_t half) {
     const uint32_t sign = uint32_t(half & 0x8000) << 16, exponent = (half >> 10) & 31, fraction = half & 1023;
@@ -236,8 +261,38 @@ inline Vec widen_halves(const void *from) {
 #endif
 }
 
+inline uint16_t float_to_half(float value) {
+#if defined(__F16C__)
+    return uint16_t(_cvtss_sh(value, 0));
+#else
+    uint32_t word;
+    std::memcpy(&word, &value, 4);
+    const uint32_t sign = word >> 16 & 0x8000, magnitude = word & 0x7fffffff;
+    if (magnitude > 0x7f800000) return uint16_t(sign | 0x7e00);
+    if (magnitude >= 0x47800000) return uint16_t(sign | 0x7c00);
+    if (magnitude < 0x38800000) {  // too small for an exponent: a multiple of 2 to the -24
+        float scaled;
+        std::memcpy(&scaled, &magnitude, 4);
+        return uint16_t(sign | uint32_t(std::lrintf(scaled * 16777216.0f)));
+    }
+    const uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);  // to the nearest, ties to even
+    return uint16_t(sign | ((rounded - 0x38000000) >> 13));
+#endif
+}
+
+inline Vec load(const uint16_t *halves) { return widen_halves(halves); }
+inline void put(float *to, float value) { *to = value; }
+inline void put(uint16_t *to, float value) { *to = float_to_half(value); }
+
+inline Vec widen_bytes(const void *from, bool with_sign) {
+    typedef int8_t Bytes __attribute__((vector_size(W), aligned(1), may_alias));
+    typedef uint8_t Unsigned __attribute__((vector_size(W), aligned(1), may_alias));
+    if (with_sign) return __builtin_convertvector(*static_cast<const Bytes *>(from), Vec);
+    return __builtin_convertvector(*static_cast<const Unsigned *>(from), Vec);
+}
+
 // Rows as a matrix takes them: cut into tiles, each [inputs][rows of the tile], int8 [inputs / 4][rows][4]. For blocks
-// [inputs / 32][rows][high and low bytes][32], with the sum and the scale of each block.
+// [inputs / 32][rows][high and low bytes][32], with the sums of both halves and the scale of each block.
 struct Input {
     int rows = 0, inputs = 0, tiles = 0;
     std::vector<float> floats, reduced;  // reduced: [rows][rank rounded up], products with a low-rank addition's factor
@@ -252,7 +307,7 @@ struct Input {
             const size_t factor = blocked(kind) ? 2 : 1;
             if (bytes.size() < size * factor) bytes.resize(size * factor);
             const size_t scales = blocked(kind) ? size / BLOCK : rows;
-            if (blocked(kind) && sums.size() < scales) sums.resize(scales);
+            if (blocked(kind) && sums.size() < 2 * scales) sums.resize(2 * scales);
             if (scale.size() < scales) scale.resize(scales);
         } else if (floats.size() < size) {
             floats.resize(size);
@@ -300,15 +355,15 @@ struct Input {
             float most = 1e-30f, nothing = 0;
             for (int i = 0; i < BLOCK; i++) most = std::max(most, std::fabs(from[i])), nothing += from[i] * 0;
             const float inverse = nothing == 0 ? MOST / most : 0;
-            int32_t sum = 0;
+            int32_t sum[2] = {};
             for (int i = 0; i < BLOCK; i++) {
                 const int whole = nothing == 0 ? int(std::lrintf(from[i] * inverse)) : 0;
                 const int above = (whole + 128) >> 8;
                 high[i] = uint8_t(above);
                 low[i] = uint8_t(whole - above * 256);
-                sum += whole;
+                sum[i / (BLOCK / 2)] += whole;
             }
-            sums[at] = sum;
+            sums[2 * at] = sum[0], sums[2 * at + 1] = sum[1];
             scale[at] = most / MOST + nothing;
         }
     }
@@ -352,43 +407,119 @@ inline Ints dot(Ints sum, int32_t four, const int8_t *weights) {
 #endif
 }
 
+// high, low += the products of N words of B-bit numbers without sign and the bytes of a row.
+template <int B, int N> inline void dots(const Ints *weights, const uint8_t *row, Ints &high, Ints &low) {
+#if defined(__AVX2__) && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__) && !defined(__AVX512F__)
+    if constexpr (B <= 6) {
+        // So many words of products of small numbers are less than 2 to the 15.
+        constexpr int MANY = std::min(N, B == 4 ? 8 : B == 5 ? 4 : 2);
+        const __m256i ones = _mm256_set1_epi16(1);
+        for (int first = 0; first < N; first += MANY) {
+            __m256i part[2] = {};
+            for (int q = first; q < first + MANY; q++)
+                for (int half = 0; half < 2; half++) {
+                    int32_t four;
+                    std::memcpy(&four, row + half * BLOCK + q * 4, 4);
+                    part[half] = _mm256_add_epi16(part[half], _mm256_maddubs_epi16((__m256i)weights[q], _mm256_set1_epi32(four)));
+                }
+            high += (Ints)_mm256_madd_epi16(part[0], ones);
+            low += (Ints)_mm256_madd_epi16(part[1], ones);
+        }
+        return;
+    }
+#endif
+    for (int q = 0; q < N; q++) {
+        int32_t four[2];
+        std::memcpy(&four[0], row + q * 4, 4);
+        std::memcpy(&four[1], row + BLOCK + q * 4, 4);
+        high = dot_unsigned(high, weights[q], four[0]);
+        low = dot_unsigned(low, weights[q], four[1]);
+    }
+}
+
+// The numbers of a record.
+template <Kind K> inline void unpack(const uint8_t *record, Ints (&weights)[QUADS]) {
+    const Ints *words = reinterpret_cast<const Ints *>(record);
+    if constexpr (K == Q8_0) {
+        for (int q = 0; q < QUADS; q++) weights[q] = words[q];
+        return;
+    }
+    for (int q = 0; q < QUADS / 2; q++) {
+        weights[q] = words[q] & 0x0f0f0f0f;
+        weights[q + QUADS / 2] = (words[q] >> 4) & 0x0f0f0f0f;
+    }
+    if constexpr (bits(K) == 5) {  // bit q of each byte is the fifth one of word q
+        const Ints upper = words[QUADS / 2];
+        for (int q = 0; q < QUADS; q++) weights[q] |= ((upper >> q) & 0x01010101) << 4;
+    } else if constexpr (bits(K) == 6) {  // two bits for each of four words
+        for (int q = 0; q < QUADS; q++) weights[q] |= ((words[QUADS / 2 + q / 4] >> (q % 4 * 2)) & 0x03030303) << 4;
+    }
+}
+
 // sum = the product of a tile of R rows and the vector of outputs `block`.
 template <Kind K, int R> __attribute__((noinline)) void multiply_blocks(const Matrix &m, const Input &in, int first, int block, Vec (&sum)[R]) {
     const long blocks = m.inputs / BLOCK;
     const size_t place = size_t(first) * blocks;
     const uint8_t *x = in.bytes.data() + place * 2 * BLOCK;
-    const int32_t *sums = in.sums.data() + place;
+    const int32_t *sums = in.sums.data() + 2 * place;
     const float *scales = in.scale.data() + place;
-    const uint8_t *record = static_cast<const uint8_t *>(m.packed) + size_t(block) * blocks * record_bytes(K);
+    const uint8_t *record = static_cast<const uint8_t *>(m.packed) + block * matrix_block_bytes(K, blocks);
+    Vec common{}, common_least{};
     for (int r = 0; r < R; r++) sum[r] = Vec{};
     for (long b = 0; b < blocks; b++, record += record_bytes(K)) {
-        Ints weights[QUADS];
-        if constexpr (K == Q8_0) {
-            for (int q = 0; q < QUADS; q++) weights[q] = reinterpret_cast<const Ints *>(record)[q];
-        } else {
-            for (int q = 0; q < QUADS / 2; q++) {
-                const Ints both = reinterpret_cast<const Ints *>(record)[q];
-                weights[q] = both & 0x0f0f0f0f;
-                weights[q + QUADS / 2] = (both >> 4) & 0x0f0f0f0f;
+        if constexpr (grouped(K))
+            if (b % GROUP == 0) {
+                common = widen_halves(record);
+                if constexpr (has_least(K)) common_least = widen_halves(record + 2 * W);
+                record += group_bytes(K);
             }
+        Ints weights[QUADS];
+        unpack<K>(record, weights);
+        const uint8_t *ends = record + number_bytes(K);
+        Vec scale, least{};
+        if constexpr (K == Q6_K) {
+            scale = common * widen_bytes(ends, true);
+            least = common * widen_bytes(ends + W, true);  // the scale of the second half
+        } else if constexpr (grouped(K)) {
+            scale = common * widen_bytes(ends, false);
+            least = -(common_least * widen_bytes(ends + W, false));
+        } else {
+            scale = widen_halves(ends);
+            if constexpr (has_least(K)) least = widen_halves(ends + W * 2);
         }
-        const Vec scale = widen_halves(record + number_bytes(K));
         for (int r = 0; r < R; r++) {
             const long at = b * R + r;
             const uint8_t *row = x + at * 2 * BLOCK;
             Ints high{}, low{};
-            for (int q = 0; q < QUADS; q++) {
-                int32_t four[2];
-                std::memcpy(&four[0], row + q * 4, 4);
-                std::memcpy(&four[1], row + BLOCK + q * 4, 4);
-                high = dot_unsigned(high, weights[q], four[0]);
-                low = dot_unsigned(low, weights[q], four[1]);
+            if constexpr (K == Q6_K) {
+                dots<6, QUADS / 2>(weights, row, high, low);
+                Ints whole = (high << 8) + low - subtracted(K) * sums[2 * at];
+                sum[r] = fused(__builtin_convertvector(whole, Vec) * scales[at], scale, sum[r]);
+                high = low = Ints{};
+                dots<6, QUADS / 2>(weights + QUADS / 2, row + BLOCK / 2, high, low);
+                whole = (high << 8) + low - subtracted(K) * sums[2 * at + 1];
+                sum[r] = fused(__builtin_convertvector(whole, Vec) * scales[at], least, sum[r]);
+                continue;
             }
-            const Ints whole = (high << 8) + low - subtracted(K) * sums[at];
+            dots<bits(K), QUADS>(weights, row, high, low);
+            const int32_t total = sums[2 * at] + sums[2 * at + 1];
+            const Ints whole = (high << 8) + low - subtracted(K) * total;
             sum[r] = fused(__builtin_convertvector(whole, Vec) * scales[at], scale, sum[r]);
-            if constexpr (K == Q4_1)
-                sum[r] = fused(widen_halves(record + number_bytes(K) + W * 2), float(sums[at]) * scales[at], sum[r]);
+            if constexpr (has_least(K)) sum[r] = fused(least, float(total) * scales[at], sum[r]);
         }
+    }
+}
+
+template <int R> inline void multiply_any_blocks(const Matrix &m, const Input &in, int first, int block, Vec (&sum)[R]) {
+    switch (m.kind) {
+    case Q4_0: return multiply_blocks<Q4_0, R>(m, in, first, block, sum);
+    case Q4_1: return multiply_blocks<Q4_1, R>(m, in, first, block, sum);
+    case Q5_0: return multiply_blocks<Q5_0, R>(m, in, first, block, sum);
+    case Q5_1: return multiply_blocks<Q5_1, R>(m, in, first, block, sum);
+    case Q4_K: return multiply_blocks<Q4_K, R>(m, in, first, block, sum);
+    case Q5_K: return multiply_blocks<Q5_K, R>(m, in, first, block, sum);
+    case Q6_K: return multiply_blocks<Q6_K, R>(m, in, first, block, sum);
+    default: return multiply_blocks<Q8_0, R>(m, in, first, block, sum);
     }
 }
 
@@ -398,7 +529,7 @@ inline void multiply(const Matrix &m, const Input &in, int first, int block, Vec
     if constexpr (blocked(K)) {
         for (int v = 0; v < V; v++) {
             Vec sum[R];
-            multiply_blocks<K, R>(m, in, first, block + v, sum);
+            multiply_any_blocks<R>(m, in, first, block + v, sum);
             for (int r = 0; r < R; r++) y[r][v] = sum[r];
         }
     } else if constexpr (K == INT8) {
@@ -457,10 +588,8 @@ template <int R, class Use> void with_rows(int rows, const Use &use) {
 template <class Use> void with_kind(int kind, const Use &use) {
     if (kind == FLOAT32) use(std::integral_constant<Kind, FLOAT32>{});
     else if (kind == BFLOAT16) use(std::integral_constant<Kind, BFLOAT16>{});
-    else if (kind == Q4_0) use(std::integral_constant<Kind, Q4_0>{});
-    else if (kind == Q4_1) use(std::integral_constant<Kind, Q4_1>{});
-    else if (kind == Q8_0) use(std::integral_constant<Kind, Q8_0>{});
-    else use(std::integral_constant<Kind, INT8>{});
+    else if (kind == INT8) use(std::integral_constant<Kind, INT8>{});
+    else use(std::integral_constant<Kind, Q4_0>{});  // for all blocks
 }
 
 // finish(row, place, y) or, with a second matrix, finish(row, place, y, other's y), for every row and W outputs.
@@ -518,7 +647,7 @@ struct Runner {
     }
 
     long hidden() const { return up(model.hidden, W); }
-    long wide() const { return up((model.heads + 2 * model.kv_heads) * model.dim, W); }
+    long wide() const { return up((model.heads + 2 * model.kv_heads) * model.dim, W) + W; }  // the last matrix may begin anywhere
     long joined() const { return up(model.heads * model.dim, W); }
     long inner() const { return up(model.intermediate, W); }
     long dim() const { return up(model.dim, W); }
@@ -542,18 +671,45 @@ struct Runner {
     }
 
     void embed_blocks(int token, float *to) const {
-        const Kind kind = Kind(model.embedding_kind);
+        switch (model.embedding_kind) {
+        case Q4_0: return embed_blocks<Q4_0>(token, to);
+        case Q4_1: return embed_blocks<Q4_1>(token, to);
+        case Q5_0: return embed_blocks<Q5_0>(token, to);
+        case Q5_1: return embed_blocks<Q5_1>(token, to);
+        case Q4_K: return embed_blocks<Q4_K>(token, to);
+        case Q5_K: return embed_blocks<Q5_K>(token, to);
+        case Q6_K: return embed_blocks<Q6_K>(token, to);
+        default: return embed_blocks<Q8_0>(token, to);
+        }
+    }
+
+    template <Kind K> void embed_blocks(int token, float *to) const {
         const long blocks = model.hidden / BLOCK, lane = token % W;
-        const uint8_t *record = static_cast<const uint8_t *>(model.embedding) + size_t(token / W) * blocks * record_bytes(kind);
-        for (long k = 0; k < model.hidden; k++) {
-            const uint8_t *block = record + k / BLOCK * record_bytes(kind);
-            const long quad = k % BLOCK / 4, stored = kind == Q8_0 ? quad : quad % (QUADS / 2);
-            int number = block[(stored * W + lane) * 4 + k % 4];
-            if (kind != Q8_0) number = quad < QUADS / 2 ? number & 15 : number >> 4;
-            uint16_t scale, least = 0;
-            std::memcpy(&scale, block + number_bytes(kind) + lane * 2, 2);
-            if (kind == Q4_1) std::memcpy(&least, block + number_bytes(kind) + (W + lane) * 2, 2);
-            to[k] = half_to_float(scale) * float(number - subtracted(kind)) + half_to_float(least);
+        const uint8_t *group = static_cast<const uint8_t *>(model.embedding) + token / W * matrix_block_bytes(K, blocks);
+        auto half = [lane](const uint8_t *from) {
+            uint16_t half;
+            std::memcpy(&half, from + lane * 2, 2);
+            return half_to_float(half);
+        };
+        for (long b = 0; b < blocks; b++) {
+            const uint8_t *record = group + record_place(K, b), *ends = record + number_bytes(K);
+            const uint8_t *common = group + (grouped(K) ? record_place(K, b / GROUP * GROUP) - group_bytes(K) : 0);
+            Ints weights[QUADS];
+            unpack<K>(record, weights);
+            float scale[2], least = 0;
+            if constexpr (K == Q6_K) {
+                for (int i = 0; i < 2; i++) scale[i] = half(common) * float(int8_t(ends[i * W + lane]));
+            } else if constexpr (grouped(K)) {
+                scale[0] = scale[1] = half(common) * float(ends[lane]);
+                least = -(half(common + 2 * W) * float(ends[W + lane]));
+            } else {
+                scale[0] = scale[1] = half(ends);
+                if constexpr (has_least(K)) least = half(ends + 2 * W);
+            }
+            for (int i = 0; i < BLOCK; i++) {
+                const int number = (weights[i / 4][lane] >> (i % 4 * 8) & 255) - subtracted(K);
+                to[b * BLOCK + i] = scale[i / (BLOCK / 2)] * float(number) + least;
+            }
         }
     }
 
@@ -602,10 +758,16 @@ struct Runner {
 
     void layer(const Step &step, const Layer &of) {
         prepare(of.qkv, stream.data(), hidden(), step.rows, of.attention_norm);
-        product(pool, of.qkv, nullptr, input, [&](int at, int place, Vec y) { store(&states[at * wide() + place], y); });
+        int first = 0;
+        for (const Matrix *m : {&of.qkv, &of.key, &of.value}) {
+            product(pool, *m, nullptr, input, [&](int at, int place, Vec y) { store(&states[at * wide() + first + place], y); });
+            first += m->outputs;
+        }
         pool.each(step.rows, [&](int at, int) { place(of, step.slots[at], step.positions[at], &states[at * wide()]); });
         pool.each(step.groups * model.kv_heads, [&](int job, int thread) {
-            attend(step, of, job / model.kv_heads, job % model.kv_heads, scores[thread].data());
+            const int group = job / model.kv_heads, kv_head = job % model.kv_heads;
+            if (model.half_cache) attend<uint16_t>(step, of, group, kv_head, scores[thread].data());
+            else attend<float>(step, of, group, kv_head, scores[thread].data());
         });
         auto add = [&](int at, int place, Vec y) {
             float *to = &stream[at * hidden() + place];
@@ -622,7 +784,7 @@ struct Runner {
         product(pool, of.down, nullptr, input, add);
     }
 
-    // Turns queries and keys by their position, and puts keys and values where they belong.
+    // Turns queries and keys by their position, and remembers keys and values.
     void place(const Layer &of, int slot, int position, float *row) const {
         const int dim = model.dim, half = dim / 2;
         const float *cosine = model.cosine + long(position) * half, *sine = model.sine + long(position) * half;
@@ -635,12 +797,20 @@ struct Runner {
                 high[i] = b * cosine[i] + a * sine[i];
             }
         }
+        if (model.half_cache) return remember<uint16_t>(of, slot, position, row);
+        remember<float>(of, slot, position, row);
+    }
+
+    // Puts keys and values where they belong. Number: float, or uint16_t for halves.
+    template <class Number> void remember(const Layer &of, int slot, int position, const float *row) const {
+        const int dim = model.dim;
         for (int head = 0; head < model.kv_heads; head++) {
             const float *key = row + (model.heads + head) * dim, *value = key + model.kv_heads * dim;
             const long at = long(slot) * model.kv_heads + head;
-            float *keys = of.keys + (at * context() + position / W * W) * dim + position % W;
-            for (int i = 0; i < dim; i++) keys[i * W] = key[i];
-            std::copy(value, value + dim, of.values + (at * context() + position) * this->dim());
+            Number *keys = static_cast<Number *>(of.keys) + (at * context() + position / W * W) * dim + position % W;
+            Number *values = static_cast<Number *>(of.values) + (at * context() + position) * this->dim();
+            for (int i = 0; i < dim; i++) put(keys + i * W, key[i]);
+            for (int i = 0; i < dim; i++) put(values + i, value[i]);
         }
     }
 
@@ -651,42 +821,47 @@ struct Runner {
         for (int i = 0; i < model.dim; i++) head[i] *= scale * weight[i];
     }
 
-    void attend(const Step &step, const Layer &of, int group, int kv_head, float *scores) {
+    template <class Number> void attend(const Step &step, const Layer &of, int group, int kv_head, float *scores) {
         const int first = step.group_first[group], share = model.heads / model.kv_heads;
         const int queries = step.group_rows[group] * share;
         const long at = long(step.slots[first]) * model.kv_heads + kv_head;
-        const float *keys = of.keys + at * context() * model.dim, *values = of.values + at * context() * dim();
+        const Number *keys = static_cast<const Number *>(of.keys) + at * context() * model.dim;
+        const Number *values = static_cast<const Number *>(of.values) + at * context() * dim();
         for (int begin = 0; begin < queries; begin += QUERIES) {
             const float *query[QUERIES];
             float *to[QUERIES];
-            int ends[QUERIES];
+            int starts[QUERIES], ends[QUERIES];
             const int count = std::min(QUERIES, queries - begin);
             for (int q = 0; q < count; q++) {
                 const int row = first + (begin + q) / share, head = kv_head * share + (begin + q) % share;
                 query[q] = &states[row * wide() + head * model.dim];
                 to[q] = &attended[row * joined() + head * model.dim];
                 ends[q] = step.positions[row] + 1;
+                starts[q] = of.window ? std::max(0, ends[q] - of.window) : 0;
             }
-            with_rows<QUERIES>(count, [&](auto some) { attend<some()>(query, ends, keys, values, scores, to); });
+            with_rows<QUERIES>(count, [&](auto some) { attend_some<some()>(query, starts, ends, keys, values, scores, to); });
         }
     }
 
-    // `ends` ascend, so the last query sees the most keys.
-    template <int Q>
-    void attend(const float *const *query, const int *ends, const float *keys, const float *values, float *scores, float *const *to) const {
+    // `starts` and `ends` ascend: the first query sees the first key, the last one the last. Keys that only others see add
+    // nothing to a sum, so a row's result is the same.
+    template <int Q, class Number>
+    void attend_some(const float *const *query, const int *starts, const int *ends, const Number *keys, const Number *values, float *scores, float *const *to) const {
         const long stride = context(), end = up(ends[Q - 1], W);
         constexpr int MANY = W == 8 ? 1 : Q <= 2 ? 8 : Q <= 4 ? 4 : 2;
-        long key = 0;
+        const long begin = starts[0] / W * W;
+        long key = begin;
         for (; key + MANY * W <= end; key += MANY * W) score<Q, MANY>(query, keys + key * model.dim, scores + key, stride);
         for (; key < end; key += W) score<Q, 1>(query, keys + key * model.dim, scores + key, stride);
-        for (int q = 0; q < Q; q++) soften(scores + q * stride, ends[q], end);
+        for (int q = 0; q < Q; q++) soften(scores + q * stride, begin, starts[q], ends[q], end);
         constexpr int WIDE = W == 8 ? 2 : Q <= 4 ? 4 : 2;
         long place = 0;
-        for (; place + WIDE * W <= dim(); place += WIDE * W) gather<Q, WIDE>(scores, stride, ends[Q - 1], values, place, to);
-        for (; place < dim(); place += W) gather<Q, 1>(scores, stride, ends[Q - 1], values, place, to);
+        for (; place + WIDE * W <= dim(); place += WIDE * W) gather<Q, WIDE>(scores, stride, starts[0], ends[Q - 1], values, place, to);
+        for (; place < dim(); place += W) gather<Q, 1>(scores, stride, starts[0], ends[Q - 1], values, place, to);
     }
 
-    template <int Q, int N> void score(const float *const *query, const float *keys, float *scores, long stride) const {
+    template <int Q, int N, class Number>
+    void score(const float *const *query, const Number *keys, float *scores, long stride) const {
         const float scale = 1 / std::sqrt(float(model.dim));
         const long block = long(model.dim) * W;
         Vec sum[Q][N] = {};
@@ -699,30 +874,31 @@ struct Runner {
             for (int n = 0; n < N; n++) store(scores + q * stride + n * W, sum[q][n] * scale);
     }
 
-    // Scores to probabilities; those from `limit` to `end` are 0.
-    static void soften(float *scores, long limit, long end) {
+    // Scores to probabilities; those from `begin` to `first` and from `limit` to `end` are 0.
+    static void soften(float *scores, long begin, long first, long limit, long end) {
+        for (long key = begin; key < first; key++) scores[key] = -INFINITY;
         for (long key = limit; key < end; key++) scores[key] = -INFINITY;
-        Vec best = load(scores);
-        for (long key = W; key < end; key += W) {
+        Vec best = load(scores + begin);
+        for (long key = begin + W; key < end; key += W) {
             const Vec some = load(scores + key);
             best = some > best ? some : best;
         }
         float most = best[0];
         for (int lane = 1; lane < W; lane++) most = std::max(most, best[lane]);
         Vec sum{};
-        for (long key = 0; key < end; key += W) {
+        for (long key = begin; key < end; key += W) {
             const Vec some = exponential(load(scores + key) - most);
             store(scores + key, some);
             sum += some;
         }
         const float inverse = 1 / added(sum);
-        for (long key = 0; key < end; key += W) store(scores + key, load(scores + key) * inverse);
+        for (long key = begin; key < end; key += W) store(scores + key, load(scores + key) * inverse);
     }
 
-    template <int Q, int N>
-    void gather(const float *scores, long stride, long end, const float *values, long place, float *const *to) const {
+    template <int Q, int N, class Number>
+    void gather(const float *scores, long stride, long begin, long end, const Number *values, long place, float *const *to) const {
         Vec sum[Q][N] = {};
-        for (long key = 0; key < end; key++)
+        for (long key = begin; key < end; key++)
             for (int n = 0; n < N; n++) {
                 const Vec some = load(values + key * dim() + place + n * W);
                 for (int q = 0; q < Q; q++) sum[q][n] = fused(some, scores[q * stride + key], sum[q][n]);

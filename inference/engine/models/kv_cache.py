@@ -13,14 +13,14 @@ _MADV_NOHUGEPAGE = 15  # of Linux. A huge page would be taken whole for the firs
 
 
 class LazyZeros:
-    """A tensor of zeros in float32 on the CPU. Its pages take memory from their first write until they are cleared."""
+    """A tensor of zeros on the CPU. Its pages take memory from their first write until they are cleared."""
 
-    def __init__(self, *shape: int) -> None:
-        self.nbytes = 4 * math.prod(shape)
+    def __init__(self, *shape: int, dtype: torch.dtype = torch.float32) -> None:
+        self.nbytes = dtype.itemsize * math.prod(shape)
         self._map = mmap(-1, self.nbytes, flags=MAP_PRIVATE | MAP_ANONYMOUS)
         self._map.madvise(_MADV_NOHUGEPAGE)
         self._bytes = torch.frombuffer(self._map, dtype=torch.uint8)
-        self.tensor: Tensor = self._bytes.view(torch.float32).view(shape)
+        self.tensor: Tensor = self._bytes.view(dtype).view(shape)
 
     def clear(self, start: int, end: int) -> None:
         """Set the bytes from `start` to `end` to zeros. The system gets whole pages back."""

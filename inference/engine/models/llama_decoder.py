@@ -32,6 +32,7 @@ class LlamaDecoder:
     """
 
     kernels = "torch"
+    cache_dtype = "float32"
 
     def __init__(
         self,
@@ -49,8 +50,8 @@ class LlamaDecoder:
         # In the file's own type: it is a lookup table.
         self._embedding = checkpoint.embedding().clone()
         self._layers = [
-            _TorchLayer(weights, of, placement, slots * context_size)
-            for weights, placement in zip(checkpoint.layers(), placements, strict=True)
+            _TorchLayer(weights, of, placement, slots * context_size, window)
+            for weights, placement, window in zip(checkpoint.layers(), placements, of.windows, strict=True)
         ]
         last = placements[-1]
         self._split = next(number for number, layer in enumerate(self._layers) if layer.device == last.device)
@@ -81,9 +82,13 @@ class LlamaDecoder:
     def cache_bytes(self) -> int:
         return sum(layer.cache.nbytes for layer in self._layers)
 
+    @property
+    def cache_limit_bytes(self) -> int:
+        return self.cache_bytes
+
     @torch.inference_mode()
     def run(self, spans: Sequence[TokenSpan]) -> Tensor:
-        batch = _SpanBatch(spans, self._context, self._rotations)
+        batch = _SpanBatch(spans, self._context, self._rotations, self._of)
         rows = functional.embedding(torch.tensor(batch.ids), self._embedding).float()
         first, last = self._layers[: self._split], self._layers[self._split :]
         for layer in first:
@@ -100,9 +105,8 @@ class LlamaDecoder:
 
     def _decode(self, rows: Tensor, slots: Tensor, positions: Tensor, keys: int) -> Tensor:
         """Return the logits of one token per slot through the last layers. No operation waits for the device."""
-        hidden = torch.arange(keys, device=rows.device) > positions[:, None]
-        mask = torch.zeros(hidden.shape, device=rows.device).masked_fill_(hidden, -torch.inf)
-        part = _Decodes(slots, slots, len(rows), mask[:, None, None])
+        distances = positions[:, None] - torch.arange(keys, device=rows.device)
+        part = _Decodes(slots, slots, len(rows), _masks(distances, self._of))
         inputs = _LayerInputs(slots * self._context + positions, self._last_rotations[positions], [part], self._context)
         for layer in self._layers[self._split :]:
             rows = layer.run(rows, inputs)
@@ -132,10 +136,11 @@ class LlamaDecoder:
 class _SpanBatch:
     """The spans of a step as tensors: spans of one token first, in the order of their slots, then longer ones."""
 
-    def __init__(self, spans: Sequence[TokenSpan], context: int, rotations: Tensor) -> None:
+    def __init__(self, spans: Sequence[TokenSpan], context: int, rotations: Tensor, of: Architecture) -> None:
         decodes = sorted((span for span in spans if len(span.ids) == 1), key=lambda span: span.slot)
         self._ordered = [*decodes, *(span for span in spans if len(span.ids) > 1)]
         self._decodes, self._context, self._rotations = decodes, context, rotations
+        self._of = of
         self._inputs: dict[torch.device, _LayerInputs] = {}
         self.ids = [token for span in self._ordered for token in span.ids]
         self.positions = [position for span in self._ordered for position in range(span.start, span.end)]
@@ -149,8 +154,8 @@ class _SpanBatch:
 
     def _make_inputs(self) -> "_LayerInputs":
         positions = torch.tensor(self.positions)
-        parts: list[_Decodes | _Prefill] = [_Decodes.of(self._decodes)] if self._decodes else []
-        parts += [_Prefill.of(span) for span in self._ordered[len(self._decodes) :]]
+        parts: list[_Decodes | _Prefill] = [_Decodes.of(self._decodes, self._of)] if self._decodes else []
+        parts += [_Prefill.of(span, self._of) for span in self._ordered[len(self._decodes) :]]
         cache_rows = torch.tensor(self.slots) * self._context + positions
         return _LayerInputs(cache_rows, self._rotations[positions], parts, self._context)
 
@@ -178,10 +183,13 @@ class _LayerInputs:
 
 
 class _TorchLayer:
-    def __init__(self, weights: LayerWeights, of: Architecture, placement: Placement, cache_rows: int) -> None:
+    def __init__(
+        self, weights: LayerWeights, of: Architecture, placement: Placement, cache_rows: int, window: int
+    ) -> None:
         self.device, linear = placement.device, placement.linear
+        self._window = window
         self._of = of
-        self._qkv = linear(_interleaved(weights.qkv, of))
+        self._qkv = linear(_interleaved(weights.qkv[0], of))
         self._output = linear(weights.output)
         self._gate_up = linear(weights.gate_up)
         self._down = linear(weights.down)
@@ -213,7 +221,7 @@ class _TorchLayer:
         queries = states[:, : of.heads].view(len(states), of.kv_heads, -1, of.head_dim)
         attended, row = [], 0
         for part in inputs.parts:
-            attended.append(part.attend(queries[row : row + part.rows], cache))
+            attended.append(part.attend(queries[row : row + part.rows], cache, self._window))
             row += part.rows
         return self._output(torch.cat(attended) if len(attended) > 1 else attended[0])
 
@@ -224,16 +232,16 @@ class _Decodes:
 
     slots: the slots to read, which may include unused ones.
     used: indices of the used ones among them.
-    mask: [slots, 1, 1, keys], minus infinity at masked keys.
+    masks: by the layer's window, [slots, keys], minus infinity at masked keys.
     """
 
     slots: slice | Tensor
     used: Tensor
     rows: int
-    mask: Tensor
+    masks: dict[int, Tensor]
 
     @classmethod
-    def of(cls, spans: Sequence[TokenSpan]) -> "_Decodes":
+    def of(cls, spans: Sequence[TokenSpan], architecture: Architecture) -> "_Decodes":
         slots = [span.slot for span in spans]
         first, last = slots[0], slots[-1]
         ends = torch.tensor([span.end for span in spans])
@@ -243,22 +251,22 @@ class _Decodes:
             read, used = slice(first, last + 1), torch.tensor(slots) - first
             # Unused slots attend to their first position, and the result is dropped.
             ends = torch.ones(last - first + 1, dtype=torch.long).index_copy_(0, used, ends)
-        hidden = torch.arange(int(ends.max())) >= ends[:, None]
-        mask = torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf)
-        return cls(read, used, len(slots), mask[:, None, None])
+        distances = ends[:, None] - 1 - torch.arange(int(ends.max()))
+        return cls(read, used, len(slots), _masks(distances, architecture))
 
     def to(self, device: torch.device) -> "_Decodes":
         slots = self.slots.to(device) if isinstance(self.slots, Tensor) else self.slots
-        return _Decodes(slots, self.used.to(device), self.rows, self.mask.to(device))
+        return _Decodes(slots, self.used.to(device), self.rows, _moved(self.masks, device))
 
-    def attend(self, queries: Tensor, cache: Tensor) -> Tensor:
+    def attend(self, queries: Tensor, cache: Tensor, window: int) -> Tensor:
         """Return the attention of queries [rows, kv_heads, group, dim], with a key head's group as the length."""
-        states = cache[self.slots, : self.mask.shape[-1]]
+        mask = self.masks[window]
+        states = cache[self.slots, : mask.shape[-1]]
         keys, values = states.unbind(2)
         if len(states) != self.rows:
             queries = queries.new_zeros(len(states), *queries.shape[1:]).index_copy_(0, self.used, queries)
         attended = functional.scaled_dot_product_attention(
-            queries, keys.transpose(1, 2), values.transpose(1, 2), self.mask
+            queries, keys.transpose(1, 2), values.transpose(1, 2), mask[:, None, None]
         )
         if len(states) != self.rows:
             attended = attended[self.used]
@@ -267,31 +275,48 @@ class _Decodes:
 
 @dataclass(frozen=True)
 class _Prefill:
-    """Attention of several tokens of one slot. mask: [tokens, keys], minus infinity at masked keys."""
+    """Attention of several tokens of one slot. masks: by the layer's window, [tokens, keys]."""
 
     slot: int
     rows: int
-    mask: Tensor
+    masks: dict[int, Tensor]
 
     @classmethod
-    def of(cls, span: TokenSpan) -> "_Prefill":
-        hidden = torch.arange(span.end) > torch.arange(span.start, span.end)[:, None]
-        return cls(span.slot, len(span.ids), torch.zeros(hidden.shape).masked_fill_(hidden, -torch.inf))
+    def of(cls, span: TokenSpan, architecture: Architecture) -> "_Prefill":
+        distances = torch.arange(span.start, span.end)[:, None] - torch.arange(span.end)
+        return cls(span.slot, len(span.ids), _masks(distances, architecture))
 
     def to(self, device: torch.device) -> "_Prefill":
-        return _Prefill(self.slot, self.rows, self.mask.to(device))
+        return _Prefill(self.slot, self.rows, _moved(self.masks, device))
 
-    def attend(self, queries: Tensor, cache: Tensor) -> Tensor:
+    def attend(self, queries: Tensor, cache: Tensor, window: int) -> Tensor:
         """Return the attention of queries [rows, kv_heads, group, dim], with the group as a batch of shared keys."""
-        keys, values = cache[self.slot, : self.mask.shape[-1]].unbind(1)
+        mask = self.masks[window]
+        keys, values = cache[self.slot, : mask.shape[-1]].unbind(1)
         group = queries.shape[2]
         attended = functional.scaled_dot_product_attention(
             queries.permute(2, 1, 0, 3),
             keys.transpose(0, 1).expand(group, -1, -1, -1),
             values.transpose(0, 1).expand(group, -1, -1, -1),
-            self.mask,
+            mask,
         )
         return attended.permute(2, 1, 0, 3).flatten(1)
+
+
+def _masks(distances: Tensor, of: Architecture) -> dict[int, Tensor]:
+    """Return the mask of each window: minus infinity at keys after the token or before its window, and else 0.
+
+    distances: from each key to each token, [tokens, keys].
+    """
+    masks = {}
+    for window in set(of.windows):
+        hidden = (distances < 0) | (distances >= window) if window else distances < 0
+        masks[window] = torch.zeros(hidden.shape, device=hidden.device).masked_fill_(hidden, -torch.inf)
+    return masks
+
+
+def _moved(masks: dict[int, Tensor], device: torch.device) -> dict[int, Tensor]:
+    return {window: mask.to(device) for window, mask in masks.items()}
 
 
 def _rms_norm(rows: Tensor, weight: Tensor, eps: float) -> Tensor:

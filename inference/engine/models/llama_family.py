@@ -2,7 +2,6 @@
 
 import ctypes
 import math
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from inference.engine.models.kernel_build import compiled_kernels
 from inference.engine.models.linear import linear_maker
 from inference.engine.models.llama_decoder import CPU, LlamaDecoder, Placement
 from inference.engine.models.native_decoder import NativeDecoder
+from inference.engine.models.processors import physical_cores, thread_counts
 from inference.engine.models.reference import first_layer, verify
 
 DTYPES = {"auto": torch.float32, "float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -29,7 +29,6 @@ GPU_DTYPES = DTYPES | {"auto": torch.bfloat16}
 # Maximum differences from transformers' float32 logits, as shares of the largest logit.
 EXACT_TOLERANCE = 1e-3
 ROUNDED_TOLERANCE = 0.3
-THREADS = (1, 2)  # more than two slow the other processes of a small machine
 MEASURED_ROWS = (1, 16)
 MEASURED_CONTEXT = 64
 MAX_MEASUREMENT_COUNT = 9
@@ -59,7 +58,7 @@ def open_family_decoder(
         kernels = fastest_kernels(sample, options, [compiled])
     else:
         libraries = [compiled, None] if compiled else [None]
-        kernels = Kernels(None, max(THREADS)) if on_gpu else fastest_kernels(sample, options, libraries)
+        kernels = Kernels(None, physical_cores()) if on_gpu else fastest_kernels(sample, options, libraries)
         if not cache.find(_verified(kernels.compiled, options)):
             _verify_sample(config, sample, options, kernels)
             with cache.new(_verified(kernels.compiled, options)):
@@ -72,7 +71,7 @@ def open_family_decoder(
 def _verified(compiled: ctypes.CDLL | None, options: LoadOptions) -> str:
     """Return the name of the cache's entry for kernels that were the fastest and passed verification."""
     library = Path(compiled._name).stem if compiled else "torch"
-    return f"verified-{library}-{options.dtype}-{options.quantization}-{options.gpu_layers}"
+    return f"verified-{library}-{options.dtype}-{options.quantization}-{options.cache_dtype}-{options.gpu_layers}"
 
 
 def _verify_sample(config: PreTrainedConfig, sample: Checkpoint, options: LoadOptions, kernels: Kernels) -> None:
@@ -105,6 +104,8 @@ def make_decoder(
         layer_placements = placements(checkpoint.architecture.layers, on_gpu, options)
         record = GraphRecorder() if on_gpu else None
         return LlamaDecoder(checkpoint, layer_placements, slots=slots, context_size=context_size, record=record)
+    keeps_blocks = options.dtype == "auto" and options.quantization == "none"
+    is_rounded = options.quantization == "int8" or (keeps_blocks and checkpoint.is_quantized)
     return NativeDecoder(
         kernels.compiled,
         checkpoint,
@@ -112,7 +113,8 @@ def make_decoder(
         threads=kernels.threads,
         slots=slots,
         context_size=context_size,
-        keeps_blocks=options.dtype == "auto" and options.quantization == "none",
+        keeps_blocks=keeps_blocks,
+        cache_dtype=torch.float16 if is_rounded and options.cache_dtype == "auto" else torch.float32,
     )
 
 
@@ -132,9 +134,7 @@ def placements(layers: int, gpu_layers: int, options: LoadOptions) -> list[Place
 def fastest_kernels(sample: Checkpoint, options: LoadOptions, libraries: Sequence[ctypes.CDLL | None]) -> Kernels:
     """Return the fastest of these libraries and numbers of threads, by timing one layer with 1 and 16 rows."""
     before = torch.get_num_threads()
-    candidates = [
-        Kernels(library, threads) for library in libraries for threads in THREADS if threads <= (os.cpu_count() or 1)
-    ]
+    candidates = [Kernels(library, threads) for library in libraries for threads in thread_counts()]
     times = {kernels: _mean_seconds(sample, options, kernels) for kernels in candidates}
     torch.set_num_threads(before)
     return min(times, key=times.__getitem__)

@@ -9,15 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from inference.engine.models.block_records import BLOCK_KINDS, block_records, record_inputs
 from inference.engine.models.checkpoint import Architecture, Checkpoint, LayerWeights, LowRank, Matrix
 from inference.engine.models.interface import TokenSpan
 from inference.engine.models.kv_cache import LazyZeros
 
 FLOAT32, BFLOAT16, INT8 = range(3)
-BLOCK_KINDS = {"Q4_0": 3, "Q4_1": 4, "Q8_0": 5}  # GGUF's quantizations that the kernels read
-MATRICES = ("qkv", "output", "gate", "up", "down")
-BLOCK_INPUTS = 32  # numbers in a block of them
-SIGN_BIT = 0x80
+MATRICES = ("qkv", "key", "value", "output", "gate", "up", "down")
 KINDS = {torch.float32: FLOAT32, torch.bfloat16: BFLOAT16, torch.int8: INT8}
 MIN_SCALE = 1e-30  # of an output whose weights are all zeros
 FOUR = 4  # numbers in a word: int8 products add so many at once
@@ -34,6 +32,7 @@ class _LayerStruct(ctypes.Structure):
     _fields_ = (
         *((name, _MatrixStruct) for name in MATRICES),
         *((name, c_void_p) for name in ("attention_norm", "mlp_norm", "query_norm", "key_norm", "keys", "values")),
+        *((name, c_int32) for name in ("window", "unused")),
     )
 
 
@@ -45,6 +44,7 @@ class _ModelStruct(ctypes.Structure):
         ("embedding_kind", c_int32),
         *((name, c_void_p) for name in ("layer", "embedding", "norm", "cosine", "sine")),
         ("head", _MatrixStruct),
+        *((name, c_int32) for name in ("half_cache", "unused")),
     )
 
 
@@ -61,6 +61,7 @@ class NativeDecoder:
 
     dtype: torch.bfloat16 rounds other weights, torch.int8 quantizes all, torch.float32 keeps them.
     keeps_blocks: matrices that a GGUF file has in `BLOCK_KINDS` stay so, with any type.
+    cache_dtype: of keys and values, torch.float32 or torch.float16.
     """
 
     kernels = "compiled"
@@ -76,7 +77,9 @@ class NativeDecoder:
         slots: int,
         context_size: int,
         keeps_blocks: bool = False,
+        cache_dtype: torch.dtype = torch.float32,
     ) -> None:
+        self._cache_dtype = cache_dtype
         self._kinds = BLOCK_KINDS if keeps_blocks else {}
         self._of = checkpoint.architecture
         self._slots = slots
@@ -88,6 +91,8 @@ class NativeDecoder:
         self._cache = [self._layer_cache(slots, context_size) for _ in layers]
         for layer, (keys, values) in zip(layers, self._cache, strict=True):
             layer.keys, layer.values = keys.tensor.data_ptr(), values.tensor.data_ptr()
+        for layer, window in zip(layers, self._of.windows, strict=True):
+            layer.window = window
         self._layers = (_LayerStruct * len(layers))(*layers)
         self._logits = torch.empty(0, _up(self._of.vocabulary, self._width))
         self._model = self._describe(checkpoint, context_size, threads)
@@ -106,12 +111,21 @@ class NativeDecoder:
     def is_all_blocks(self) -> bool:
         """Return whether all matrices are blocks of their GGUF file."""
         layer_matrices = (getattr(layer, name) for layer in self._layers for name in MATRICES)
-        kinds = {matrix.kind for matrix in (*layer_matrices, self._model.head)} | {self._model.embedding_kind}
+        kinds = {matrix.kind for matrix in (*layer_matrices, self._model.head) if matrix.outputs}
+        kinds.add(self._model.embedding_kind)
         return kinds <= set(BLOCK_KINDS.values())
 
     @property
     def cache_bytes(self) -> int:
+        return sum(memory.resident_bytes for pair in self._cache for memory in pair)
+
+    @property
+    def cache_limit_bytes(self) -> int:
         return sum(memory.nbytes for pair in self._cache for memory in pair)
+
+    @property
+    def cache_dtype(self) -> str:
+        return str(self._cache_dtype).removeprefix("torch.")
 
     def run(self, spans: Sequence[TokenSpan]) -> Tensor:
         tokens, slots, positions, firsts, counts, logit_rows = (array("i") for _ in range(6))
@@ -166,14 +180,14 @@ class NativeDecoder:
 
     def _layer_cache(self, slots: int, context_size: int) -> tuple[LazyZeros, LazyZeros]:
         positions, dim, width = _up(context_size, self._width), self._of.head_dim, self._width
-        keys = LazyZeros(slots, self._of.kv_heads, positions // width, dim, width)
-        return keys, LazyZeros(slots, self._of.kv_heads, positions, _up(dim, width))
+        keys = LazyZeros(slots, self._of.kv_heads, positions // width, dim, width, dtype=self._cache_dtype)
+        return keys, LazyZeros(slots, self._of.kv_heads, positions, _up(dim, width), dtype=self._cache_dtype)
 
     def _layer(self, weights: LayerWeights) -> _LayerStruct:
         of, layer = self._of, _LayerStruct()
         gate, up = _halves(weights.gate_up, of)
         for name, matrix in (
-            ("qkv", weights.qkv),
+            *zip(MATRICES, weights.qkv, strict=False),
             ("output", weights.output),
             ("gate", gate),
             ("up", up),
@@ -193,9 +207,9 @@ class NativeDecoder:
         if matrix.bias is not None:
             bias = self._keep(functional.pad(matrix.bias, (0, extra)))
         if matrix.blocks:
-            records = _records(matrix.blocks, weight, width)
-            inputs = records.shape[1] * BLOCK_INPUTS
-            described = _MatrixStruct(BLOCK_KINDS[matrix.blocks], outputs, inputs, 0, self._keep(records), bias)
+            inputs = record_inputs(matrix.blocks, weight)
+            records = self._keep(block_records(matrix.blocks, weight, width))
+            described = _MatrixStruct(BLOCK_KINDS[matrix.blocks], outputs, inputs, 0, records, bias)
             if matrix.low_rank is not None:
                 self._add_low_rank(described, matrix.low_rank, extra)
             return described
@@ -242,6 +256,7 @@ class NativeDecoder:
         model.cosine = self._keep(angles.cos() * of.rope_scale)
         model.sine = self._keep(angles.sin() * of.rope_scale)
         model.head = head
+        model.half_cache = self._cache_dtype == torch.float16
         return model
 
     def _keep(self, tensor: Tensor) -> int:
@@ -270,25 +285,6 @@ def _halves(gate_up: Matrix, of: Architecture) -> list[Matrix]:
         )
         for part in parts
     ]
-
-
-def _records(kind: str, blocks: Tensor, width: int) -> Tensor:
-    """Return a matrix's blocks [outputs, bytes] as the kernels read them, [outputs / width, inputs / 32, record].
-
-    Each of GGUF's blocks has a half-precision scale, in Q4_1 also a minimum, and then its numbers.
-    """
-    ends = {"Q4_0": 2, "Q4_1": 4, "Q8_0": 2}[kind]
-    size = ends + (BLOCK_INPUTS if kind == "Q8_0" else BLOCK_INPUTS // 2)
-    padded = functional.pad(blocks, (0, 0, 0, _up(len(blocks), width) - len(blocks)))
-    parts = padded.view(-1, width, padded.shape[1] // size, size)
-    numbers = parts[..., ends:].contiguous()
-    if kind == "Q8_0":
-        numbers ^= SIGN_BIT  # adds 128 to a number with sign
-    quads = (
-        numbers.view(torch.int32).permute(0, 2, 3, 1).reshape(*parts.shape[0:3:2], -1).contiguous().view(torch.uint8)
-    )
-    halves = parts[..., :ends].contiguous().view(torch.int16).permute(0, 2, 3, 1)
-    return torch.cat([quads, halves.reshape(*parts.shape[0:3:2], -1).contiguous().view(torch.uint8)], -1)
 
 
 def _up(count: int, unit: int) -> int:

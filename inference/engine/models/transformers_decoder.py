@@ -18,6 +18,7 @@ class TransformersDecoder:
 
     kernels = "transformers"
     gpu_layers = 0
+    cache_dtype = "float32"
 
     def __init__(self, model: PreTrainedModel, *, slots: int, context_size: int) -> None:
         self._model = model
@@ -33,6 +34,10 @@ class TransformersDecoder:
     @property
     def cache_bytes(self) -> int:
         return self._cache.nbytes
+
+    @property
+    def cache_limit_bytes(self) -> int:
+        return self.cache_bytes
 
     @torch.inference_mode()
     def run(self, spans: Sequence[TokenSpan]) -> Tensor:

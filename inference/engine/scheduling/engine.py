@@ -174,6 +174,7 @@ class Engine:
 
     def stats(self) -> EngineStats:
         """Return the counters after the last step."""
+        cache_bytes = self._decoder.cache_bytes
         with self._wake:
             scheduler, counts = self._scheduler, self._scheduler.counts
             return EngineStats(
@@ -182,6 +183,7 @@ class Engine:
                 slots=self._slots,
                 cache_tokens=scheduler.cache_tokens,
                 cache_capacity=self._cache_capacity,
+                cache_bytes=cache_bytes,
                 prefix_cache_queries=counts.prefix_cache_queries,
                 prefix_cache_hits=counts.prefix_cache_hits,
                 preemptions=counts.preemptions,

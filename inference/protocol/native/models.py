@@ -32,7 +32,20 @@ DType = Annotated[
     ),
 ]
 Device = Annotated[str, Meta(description="Device that the model runs on.", examples=["cpu"])]
-MemoryUsage = Annotated[int, Meta(description="Bytes of the weights and of the KV cache.", examples=[96_468_992])]
+MemoryUsage = Annotated[
+    int, Meta(description="Bytes of the weights and of the KV cache at its limit.", examples=[96_468_992])
+]
+WeightBytes = Annotated[int, Meta(description="Bytes of the weights.", examples=[21_200_384])]
+CacheLimit = Annotated[
+    int, Meta(description="Bytes of the KV cache when all sequences are as long as possible.", examples=[75_268_608])
+]
+CacheDType = Annotated[
+    str,
+    Meta(
+        description="Number type of the KV cache: `float32`, or `float16` beside quantized weights.",
+        examples=["float32"],
+    ),
+]
 LoadTime = Annotated[int, Meta(description="Time that loading took in milliseconds.", examples=[840])]
 LoadWarning = Annotated[
     str,
@@ -83,6 +96,17 @@ class ModelInfo(Struct, kw_only=True):
         float | None, Meta(description="Progress of loading, from 0 to 1; null unless it is loading.", examples=[0.4])
     ] = None
     memory_usage_bytes: MemoryUsage | None = None
+    weight_bytes: WeightBytes | None = None
+    cache_bytes: Annotated[
+        int | None,
+        Meta(
+            description="Bytes that the KV cache takes, as of some seconds ago. Compiled kernels take memory for what "
+            "is used only.",
+            examples=[4_194_304],
+        ),
+    ] = None
+    cache_limit_bytes: CacheLimit | None = None
+    cache_dtype: CacheDType | None = None
     resident_bytes: Annotated[
         int | None, Meta(description="Resident memory of the model's process in bytes.", examples=[402_653_184])
     ] = None
@@ -129,6 +153,13 @@ class LoadModelRequest(RequestBody):
         Literal["auto", "float32", "bfloat16"],
         Meta(description="Number type of the weights. `auto` is exact on the CPU, and `bfloat16` on a GPU."),
     ] = "auto"
+    cache_dtype: Annotated[
+        Literal["auto", "float32"],
+        Meta(
+            description="Number type of the KV cache. `auto` is `float16` beside quantized weights, which needs half "
+            "of the memory for nearly the same text, and `float32` otherwise."
+        ),
+    ] = "auto"
 
     def options(self) -> LoadOptions:
         """Return these as the model host's options."""
@@ -139,6 +170,7 @@ class LoadModelRequest(RequestBody):
             max_sequences=self.max_sequences,
             quantization=self.quantization,
             dtype=self.dtype,
+            cache_dtype=self.cache_dtype,
         )
 
 
@@ -148,6 +180,9 @@ class LoadModelResponse(Struct, kw_only=True, omit_defaults=True):
     status: Annotated[str, Meta(description="Always `loaded`.", examples=["loaded"])]
     model_id: ModelId
     memory_usage_bytes: MemoryUsage
+    weight_bytes: WeightBytes
+    cache_limit_bytes: CacheLimit
+    cache_dtype: CacheDType
     load_time_ms: LoadTime
     gpu_layers: GpuLayers
     context_size: ContextSize

@@ -7,8 +7,6 @@ from types import ModuleType
 
 import numpy as np
 
-from tests.inference.engine.gguf_files import save_gguf
-
 INSTALLATION = (
     "llama.cpp is left out: `pip install llama-cpp-python` builds it from its source, "
     "which takes a C++ compiler and some minutes."
@@ -27,12 +25,9 @@ def llama_cpp() -> ModuleType | None:
 class LlamaCpp:
     """Greedy generation of several sequences in one context, one batch for each step."""
 
-    def __init__(
-        self, library: ModuleType, folder: Path, form: str, scratch: Path, *, sequences: int, length: int
-    ) -> None:
-        """Load the model of `folder`, from a GGUF file of this type that is written to `scratch`."""
+    def __init__(self, library: ModuleType, file: Path, *, sequences: int, length: int) -> None:
+        """Load the GGUF file. length: tokens of each sequence."""
         self._library = library
-        file = save_gguf(folder, scratch / f"{form}.gguf", form)
         self._log = library.llama_log_callback(lambda level, text, data: None)  # a reference: the library calls it
         library.llama_log_set(self._log, ctypes.c_void_p())
         library.llama_backend_init()

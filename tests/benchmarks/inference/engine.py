@@ -31,6 +31,7 @@ from tests.benchmarks.inference._engines import (
     save_random,
 )
 from tests.benchmarks.inference._llama_cpp import INSTALLATION, LlamaCpp, llama_cpp
+from tests.inference.engine.gguf_files import save_gguf
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 PROMPT = 32
@@ -91,7 +92,8 @@ def over_llama_cpp(
         engine = BenchmarkEngine(folder, quantization=quantization)
         with tempfile.TemporaryDirectory() as scratch:
             shape = {"sequences": max(counts), "length": PROMPT + tokens}
-            baseline = LlamaCpp(library, folder, gguf_type, Path(scratch), **shape)
+            file = save_gguf(folder, Path(scratch) / f"{gguf_type}.gguf", gguf_type)
+            baseline = LlamaCpp(library, file, **shape)
         for count in counts:
             prompt_ids = prompts(count, PROMPT, VOCABULARY)
             measured, baseline_speed = alternately(

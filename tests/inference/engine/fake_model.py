@@ -42,6 +42,7 @@ from inference.engine.prompt_limits import PromptLimits
 from inference.engine.requests import EmbeddingRequest, GenerationRequest, ScoringRequest, TokenizationRequest
 
 STEP_SECONDS = 0.01
+CACHE_BYTES = 8192
 Emit = Callable[[list[GenerationOutput]], None]
 
 
@@ -135,7 +136,8 @@ class FakeEngine:
     def stats(self) -> EngineStats:
         with self._lock:
             running = min(len(self._speeches), self._slots)
-            return EngineStats(running=running, waiting=len(self._speeches) - running, slots=self._slots)
+            waiting = len(self._speeches) - running
+            return EngineStats(running=running, waiting=waiting, slots=self._slots, cache_bytes=CACHE_BYTES)
 
     def stop(self) -> None:
         self._stopping.set()

@@ -9,16 +9,26 @@ import torch
 from safetensors.torch import load_file
 
 KEPT_WHOLE = ("norm", "bias")  # never quantised, as in every converter
+K_FORMS = ("Q4_K", "Q5_K", "Q6_K")
 NORMAL, CONTROL = gguf.TokenType.NORMAL, gguf.TokenType.CONTROL
 
 
-def save_gguf(source: Path, target: Path, form: str = "F32", rope_factors: list[float] | None = None) -> Path:
-    """The Llama or Qwen model in the folder `source` as the file `target`, its matrices in `form` (F32, Q8_0, ...)."""
+def save_gguf(
+    source: Path,
+    target: Path,
+    form: str = "F32",
+    rope_factors: list[float] | None = None,
+    value_form: str | None = None,
+) -> Path:
+    """The Llama or Qwen model in the folder `source` as the file `target`, its matrices in `form` (F32, Q8_0, ...).
+
+    value_form: of the matrices of values, which converters often quantize less. Matrices of the K forms are random.
+    """
     config = json.loads((source / "config.json").read_text())
     writer = gguf.GGUFWriter(target, config["model_type"])
     _write_sizes(writer, config)
     _write_tokenizer(writer, source, config)
-    _write_tensors(writer, source, config, gguf.GGMLQuantizationType[form])
+    _write_tensors(writer, source, config, form, value_form or form)
     if rope_factors := rope_factors or _rope_factors(config):
         writer.add_tensor("rope_freqs.weight", np.array(rope_factors, dtype=np.float32))
     writer.write_header_to_file()
@@ -79,7 +89,7 @@ def _write_tokenizer(writer: gguf.GGUFWriter, source: Path, config: dict) -> Non
         writer.add_chat_template(template.read_text())
 
 
-def _write_tensors(writer: gguf.GGUFWriter, source: Path, config: dict, form: gguf.GGMLQuantizationType) -> None:
+def _write_tensors(writer: gguf.GGUFWriter, source: Path, config: dict, form: str, value_form: str) -> None:
     architecture = next(key for key, name in gguf.MODEL_ARCH_NAMES.items() if name == config["model_type"])
     names = gguf.get_tensor_name_map(architecture, config["num_hidden_layers"])
     for name, tensor in load_file(source / "model.safetensors").items():
@@ -92,7 +102,22 @@ def _write_tensors(writer: gguf.GGUFWriter, source: Path, config: dict, form: gg
         if data.ndim == 1 or any(part in name for part in KEPT_WHOLE):
             writer.add_tensor(stored, data)
         else:
-            writer.add_tensor(stored, gguf.quants.quantize(data, form), raw_dtype=form)
+            kind = gguf.GGMLQuantizationType[value_form if stem.endswith("v_proj") else form]
+            writer.add_tensor(stored, quantized(data, kind), raw_dtype=kind)
+
+
+def quantized(data: np.ndarray, kind: gguf.GGMLQuantizationType) -> np.ndarray:
+    """Return a matrix's blocks. For the K forms, which the library does not write, random ones of its magnitude."""
+    if kind.name not in K_FORMS:
+        return gguf.quants.quantize(data, kind)
+    numbers, size = gguf.GGML_QUANT_SIZES[kind]
+    draw = np.random.default_rng(len(data))
+    blocks = draw.integers(0, 256, (len(data), data.shape[1] // numbers, size), dtype=np.uint8)
+    scales = data.std() * draw.uniform(0.5, 1.5, blocks.shape[:2])
+    halves = {"Q4_K": {0: 300, 2: 40}, "Q5_K": {0: 600, 2: 40}, "Q6_K": {208: 1400}}[kind.name]
+    for place, divisor in halves.items():
+        blocks[..., place : place + 2] = (scales / divisor).astype(np.float16)[..., None].view(np.uint8)
+    return blocks.reshape(len(data), -1)
 
 
 def _interleaved(tensor: torch.Tensor, heads: int) -> torch.Tensor:

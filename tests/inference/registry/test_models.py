@@ -13,6 +13,7 @@ import httpx2
 import pytest
 
 from inference.engine import ModelState
+from tests.inference.engine.fake_model import CACHE_BYTES
 from tests.inference.engine.processes import eventually_in_state, process_exists, status_of
 from tests.inference.registry.hostile_ids import HOSTILE_IDS
 from tests.inference.running_server import (
@@ -26,7 +27,8 @@ from tests.inference.running_server import (
 FIELDS = {
     "id", "name", "type", "size_bytes", "loaded", "context_size", "capabilities", "state", "error", "parameters",
     "base", "quantization", "dtype", "device", "progress", "memory_usage_bytes", "resident_bytes", "load_time_ms",
-    "gpu_layers", "batch_size", "max_sequences", "warning",
+    "gpu_layers", "batch_size", "max_sequences", "warning", "weight_bytes", "cache_bytes", "cache_limit_bytes",
+    "cache_dtype",
 }  # fmt: skip
 FILES_MISSING = "Its files are in no folder of STOA_MODELS_DIR: put them there to load it again, or unload it."
 
@@ -39,6 +41,7 @@ def test_every_model_is_listed_with_its_fields(stoa: RunningServer):
     talker = models["talker"]
     assert talker.pop("resident_bytes") > 2**20
     assert talker.pop("load_time_ms") > 0
+    assert talker.pop("cache_bytes") in (0, CACHE_BYTES)  # from the first health check on
     assert talker == {
         "id": "talker",
         "name": "talker",
@@ -56,6 +59,9 @@ def test_every_model_is_listed_with_its_fields(stoa: RunningServer):
         "device": "cpu",
         "progress": None,
         "memory_usage_bytes": 1,
+        "weight_bytes": 0,
+        "cache_limit_bytes": 0,
+        "cache_dtype": "float32",
         "gpu_layers": 0,
         "batch_size": 512,
         "max_sequences": 16,

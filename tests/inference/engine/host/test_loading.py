@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BloomConfig, GPTNeoConfig, MambaConfig, PreTrainedConfig
+from transformers import BloomConfig, Gemma2Config, GPTNeoConfig, MambaConfig, PreTrainedConfig
 
 from inference.engine.errors import InvalidRequest, ModelLoadFailed
 from inference.engine.host.loading import LoadedModel, load_model
 from inference.engine.model_status import LoadOptions
+from inference.engine.models.processors import physical_cores
 from tests.inference.engine.tiny_models import CONTEXT, byte_tokenizer, save_config
 
 
@@ -30,6 +31,7 @@ def test_the_report_has_options_in_effect_and_measured_costs(causal_folders: dic
     assert loaded.engine is not None
     assert loaded.embedder is None
     assert report.memory_usage_bytes == weights + cache + turns
+    assert (report.weight_bytes, report.cache_limit_bytes, report.cache_dtype) == (weights + turns, cache, "float32")
     assert (report.context_size, report.batch_size, report.max_sequences) == (100, 32, 4)
     assert (report.dtype, report.device, report.gpu_layers, report.warning) == ("float32", "cpu", 0, None)
 
@@ -54,11 +56,28 @@ def test_the_default_context_is_2048(causal_folders: dict[str, Path], tmp_path: 
     assert load(folder, max_sequences=1, context_size=5000).report.context_size == 5000
 
 
-def test_a_sliding_window_limits_the_context(causal_folders: dict[str, Path], tmp_path: Path) -> None:
+def test_a_sliding_window_of_the_llama_family_does_not_limit_the_context(
+    causal_folders: dict[str, Path], tmp_path: Path
+) -> None:
     def slide(config: dict[str, object]) -> None:
         config.update(use_sliding_window=True, sliding_window=48, max_window_layers=1, layer_types=None)
 
-    assert load(changed(causal_folders["qwen2"], tmp_path, slide)).report.context_size == 48
+    report = load(changed(causal_folders["qwen2"], tmp_path, slide)).report
+    assert (report.context_size, report.warning) == (CONTEXT, None)
+
+
+@pytest.mark.parametrize("requested", [None, 100])
+def test_a_sliding_window_of_another_family_limits_the_context_with_a_warning(
+    tmp_path: Path, requested: int | None
+) -> None:
+    sizes = {"vocab_size": 320, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "head_dim": 8}
+    config = Gemma2Config(
+        **sizes, num_attention_heads=4, num_key_value_heads=2, sliding_window=48, max_position_embeddings=128
+    )
+    folder = save_config(tmp_path, config, byte_tokenizer())
+    report = load_model("tiny", folder, LoadOptions(context_size=requested), lambda outputs: None).report
+    assert report.context_size == 48
+    assert "up to its sliding window only, which limits the context to 48 tokens" in (report.warning or "")
 
 
 def test_local_attention_limits_the_context(tmp_path: Path) -> None:
@@ -78,6 +97,11 @@ def test_local_attention_limits_the_context(tmp_path: Path) -> None:
 def test_an_architecture_that_does_not_run_on_slots_is_rejected(tmp_path: Path, config: PreTrainedConfig) -> None:
     with pytest.raises(ModelLoadFailed, match=r"does not run on this engine|not supported"):
         load(save_config(tmp_path, config, byte_tokenizer()))
+
+
+def test_an_unknown_type_of_the_cache_is_rejected(causal_folders: dict[str, Path]) -> None:
+    with pytest.raises(InvalidRequest, match="`cache_dtype` must be one of auto, float32"):
+        load_model("tiny", causal_folders["llama"], LoadOptions(cache_dtype="int8"), lambda outputs: None)
 
 
 @pytest.mark.parametrize("option", ["context_size", "batch_size", "max_sequences"])
@@ -192,6 +216,6 @@ def test_a_load_error_does_not_disclose_the_models_path(causal_folders: dict[str
         load(tmp_path / "nowhere")
 
 
-def test_loading_sets_at_most_two_threads(causal_folders: dict[str, Path]) -> None:
+def test_loading_sets_at_most_as_many_threads_as_there_are_cores(causal_folders: dict[str, Path]) -> None:
     load(causal_folders["llama"])
-    assert torch.get_num_threads() <= 2
+    assert torch.get_num_threads() <= physical_cores()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -53,6 +54,10 @@ CONFIGS = {
     "llama with linear rope": LlamaConfig(**SIZES, rope_scaling={"rope_type": "linear", "factor": 2.0}),
     "llama of one key head": LlamaConfig(**SIZES | {"num_key_value_heads": 1, "head_dim": 40}),
     "mistral": MistralConfig(**SIZES),
+    "mistral with a window": MistralConfig(**SIZES, sliding_window=19),
+    "qwen3 with windows in some layers": Qwen3Config(
+        **SIZES, use_sliding_window=True, sliding_window=7, max_window_layers=1
+    ),
     "qwen2": Qwen2Config(**SIZES | {"head_dim": 6}),
     "qwen3": Qwen3Config(**SIZES, attention_bias=True),
 }
@@ -158,7 +163,7 @@ def test_the_compiled_step_gives_a_row_the_same_bits_in_any_batch(
 ) -> None:
     alone = opened(folders[family], kernels, VARIANTS[variant])
     whole = alone.run([TokenSpan(4, 0, IDS, all_logits=True)]).clone()
-    crowded = opened(folders[family], kernels, VARIANTS[variant], threads=2)
+    crowded = opened(folders[family], kernels, VARIANTS[variant], threads=16)  # more than the machine has cores
     rows = []
     for start in range(0, len(IDS), 7):
         others = [
@@ -168,6 +173,24 @@ def test_the_compiled_step_gives_a_row_the_same_bits_in_any_batch(
         rows.append(crowded.run([*others[:7], mine, *others[7:]])[7 : 7 + len(mine.ids)].clone())
     assert torch.equal(torch.cat(rows), whole)
     assert torch.equal(alone.run([TokenSpan(4, 59, IDS[59:])])[0], whole[59])
+
+
+def test_keys_and_values_beside_quantized_weights_are_float16_unless_asked_otherwise(
+    folders: dict[str, Path], kernels: ctypes.CDLL
+) -> None:
+    int8 = VARIANTS["int8"]
+    half, whole = (
+        opened(folders["qwen3"], kernels, msgspec.structs.replace(int8, cache_dtype=dtype))
+        for dtype in ("auto", "float32")
+    )
+    assert (half.cache_dtype, whole.cache_dtype) == ("float16", "float32")
+    assert half.cache_limit_bytes * 2 == whole.cache_limit_bytes
+    assert half.cache_bytes == 0
+    spans = [TokenSpan(2, 0, IDS, all_logits=True)]
+    expected = whole.run(spans)
+    assert 0 < difference(half.run(spans), expected) < 0.1  # int8 rounds some numbers to the next one
+    assert 0 < half.cache_bytes < half.cache_limit_bytes
+    assert opened(folders["qwen3"], kernels).cache_dtype == "float32"
 
 
 def test_int8_gives_the_same_tokens_alone_and_in_a_batch_of_16(

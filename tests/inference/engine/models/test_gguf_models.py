@@ -18,26 +18,30 @@ from inference.engine.formats.gguf_weights import GGUFTensors, read_gguf
 from inference.engine.host.loading import LoadedModel, load_model
 from inference.engine.model_status import LoadOptions
 from inference.engine.models import FOLDER_VARIABLE, llama_family
+from inference.engine.models.block_records import BLOCK_KINDS
 from inference.engine.models.checkpoint import Checkpoint, read_architecture
 from inference.engine.models.decoders import open_decoder
 from inference.engine.models.interface import TokenSpan
 from inference.engine.models.kv_cache import LazyZeros
 from inference.engine.models.llama_family import Kernels, make_decoder
-from inference.engine.models.native_decoder import BLOCK_KINDS, NativeDecoder
+from inference.engine.models.native_decoder import NativeDecoder
 from inference.engine.requests import TokenizationRequest
 from inference.engine.text.tokenizer import Tokenizer, load_tokenizer
-from tests.inference.engine.gguf_files import KEPT_WHOLE, dequantised, save_gguf
+from tests.inference.engine.gguf_files import K_FORMS, KEPT_WHOLE, dequantised, save_gguf
 from tests.inference.engine.tiny_models import byte_tokenizer, causal_config, save_config
 
 OPTIONS = LoadOptions(max_sequences=2, context_size=64)
 IDS = list(range(5, 25))
 
 
-def saved(folder: Path, family: str, *, tied: bool) -> Path:
-    """Sizes in whole blocks of 32, as GGUF's quantisations want them."""
+def saved(folder: Path, family: str, *, tied: bool, form: str = "") -> Path:
+    """Sizes in whole blocks of 32, as GGUF's quantisations want them, or of 256 for the K forms."""
     tokenizer = byte_tokenizer()
     config = causal_config(family, len(tokenizer))
     config.hidden_size, config.intermediate_size, config.head_dim = 64, 96, 16
+    if form in K_FORMS:
+        config.hidden_size, config.intermediate_size, config.head_dim = 256, 512, 64
+        config.initializer_range = 0.1
     config.tie_word_embeddings = tied
     return save_config(folder, config, tokenizer)
 
@@ -188,7 +192,7 @@ def test_a_second_load_takes_the_tokenizer_and_the_verification_from_the_first(
 
     first = loaded()
     entries = sorted(entry.name[33:] for entry in (tmp_path / "compiled" / "loads").iterdir())
-    assert entries == ["tokenizer", "verified-torch-auto-none-0"]
+    assert entries == ["tokenizer", "verified-torch-auto-none-auto-0"]
 
     def fail(*args: object, **kwargs: object) -> None:
         raise AssertionError("done again")
@@ -223,13 +227,15 @@ def test_a_cache_takes_memory_as_it_is_filled_and_gives_it_back_when_it_is_clear
     assert not memory.tensor[1, 1:].any()
 
 
-@pytest.mark.parametrize("form", BLOCK_KINDS)
+@pytest.mark.parametrize(
+    ("form", "value_form"), [*((form, form) for form in BLOCK_KINDS), ("Q4_K", "Q6_K"), ("Q5_0", "Q8_0")]
+)
 @pytest.mark.parametrize("tied", [False, True])
 def test_compiled_kernels_compute_with_the_files_own_blocks(
-    form: str, tied: bool, tmp_path: Path, kernels: ctypes.CDLL
+    form: str, value_form: str, tied: bool, tmp_path: Path, kernels: ctypes.CDLL
 ) -> None:
-    folder = saved(tmp_path / "folder", "llama", tied=tied)
-    model = read_gguf(save_gguf(folder, tmp_path / "one.gguf", form))
+    folder = saved(tmp_path / "folder", "llama", tied=tied, form=form)
+    model = read_gguf(save_gguf(folder, tmp_path / "one.gguf", form, value_form=value_form))
     architecture = read_architecture(model.config)
     assert architecture is not None
     assert isinstance(model.tensors, GGUFTensors)
@@ -240,7 +246,9 @@ def test_compiled_kernels_compute_with_the_files_own_blocks(
         assert isinstance(made, NativeDecoder)
         return made
 
-    blocks, dequantized = decoder(OPTIONS), decoder(msgspec.structs.replace(OPTIONS, dtype="float32"))
+    # A float16 cache would round more than the blocks do.
+    blocks = decoder(msgspec.structs.replace(OPTIONS, cache_dtype="float32"))
+    dequantized = decoder(msgspec.structs.replace(OPTIONS, dtype="float32"))
     assert blocks.is_all_blocks
     assert not dequantized.is_all_blocks
     assert blocks.weight_bytes < 0.5 * dequantized.weight_bytes
@@ -256,7 +264,7 @@ def test_compiled_kernels_compute_with_the_files_own_blocks(
     assert torch.equal(torch.cat(rows), whole)
 
 
-@pytest.mark.parametrize("form", BLOCK_KINDS)
+@pytest.mark.parametrize("form", ["Q4_1", "Q6_K"])
 def test_a_model_in_its_files_own_blocks_is_loaded_without_warning(
     form: str, tmp_path: Path, kernels: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +272,6 @@ def test_a_model_in_its_files_own_blocks_is_loaded_without_warning(
     monkeypatch.setattr(
         llama_family, "fastest_kernels", lambda sample, options, libraries: fastest(sample, options, [kernels])
     )
-    file = save_gguf(saved(tmp_path / "folder", "qwen2", tied=False), tmp_path / "one.gguf", form)
+    file = save_gguf(saved(tmp_path / "folder", "qwen2", tied=False, form=form), tmp_path / "one.gguf", form)
     report = load_model("one", file, OPTIONS, lambda outputs: None).report
     assert (report.kernels, report.warning) == ("compiled", None)
