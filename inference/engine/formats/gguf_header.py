@@ -26,6 +26,7 @@ MAX_NUMBERS_PER_BYTE = 8  # no quantization is below one bit per number
 DEFAULT_ALIGNMENT = 32  # bytes; tensors begin at multiples of it
 MAX_ALIGNMENT = 2**16
 STRING, ARRAY = 8, 9
+LENGTH = struct.Struct("<Q")  # of a text
 NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
 
@@ -185,8 +186,9 @@ class _GGUFReader:
 
     def _skip_texts(self, count: int) -> None:
         content, position, size = self._content, self._position, self._size
+        unpack = LENGTH.unpack_from
         for _ in range(count):  # a vocabulary has 100,000 and more
-            position += 8 + int.from_bytes(content[position : position + 8], "little")
+            position += 8 + unpack(content, position)[0]
             if position > size:
                 raise struct.error
         self._position = position

@@ -40,11 +40,18 @@ def block_records(kind: str, blocks: Tensor, width: int) -> Tensor:
     """
     padded = functional.pad(blocks, (0, 0, 0, -len(blocks) % width))
     parts = _split_groups(kind, padded) if kind in _GROUP_BYTES else _split_blocks(kind, padded)
-    scales = _interleaved(parts.scales, width, parts.scale_bytes)
-    records = torch.cat([_interleaved(parts.words, width, 4), scales], -1)
+    count = parts.words.shape[1]
+    groups = count if parts.common is None else parts.common.shape[1]
+    sizes = [0 if parts.common is None else parts.common.shape[2], parts.words.shape[2] + parts.scales.shape[2]]
+    records = torch.empty(
+        len(padded) // width, groups, width * (sizes[0] + count // groups * sizes[1]), dtype=torch.uint8
+    )
     if parts.common is not None:
-        groups = records.view(len(records), parts.common.shape[1], -1)
-        records = torch.cat([_interleaved(parts.common, width, 2), groups], -1)
+        _interleave(parts.common, 2, records[..., : width * sizes[0]].unsqueeze(2))
+    each = records[..., width * sizes[0] :].view(len(records), groups, count // groups, -1)
+    first = width * parts.words.shape[2]
+    _interleave(parts.words, 4, each[..., :first])
+    _interleave(parts.scales, parts.scale_bytes, each[..., first:])
     return records.view(len(records), -1)
 
 
@@ -63,13 +70,13 @@ def _split_blocks(kind: str, blocks: Tensor) -> _Parts:
     """Split blocks of 32 numbers: their lower bits lie as in the records."""
     halves, upper = _HEADS[kind]
     parts = blocks.view(len(blocks), -1, _block_bytes(kind))
-    words = parts[..., halves + upper :].contiguous()
+    words = parts[..., halves + upper :]
     if kind == "Q8_0":
-        words ^= SIGN_BIT  # adds 128 to a number with sign
+        words = words ^ SIGN_BIT  # adds 128 to a number with sign
     if upper:
         bits = (parts[..., halves : halves + upper, None] >> _SHIFTS) & 1
         words = torch.cat([words, _fifth_bits(bits.view(*parts.shape[:2], BLOCK_INPUTS))], -1)
-    return _Parts(words, parts[..., :halves].contiguous(), 2)
+    return _Parts(words, parts[..., :halves], 2)
 
 
 def _split_groups(kind: str, blocks: Tensor) -> _Parts:
@@ -85,7 +92,7 @@ def _split_groups(kind: str, blocks: Tensor) -> _Parts:
         bits = (upper >> _SHIFTS[:, None]) & 1
         words = torch.cat([words, _fifth_bits(bits.view(len(blocks), -1, BLOCK_INPUTS))], -1)
     scales = _six_bit_scales(groups[..., 4:16]).view(len(blocks), -1, 2)
-    return _Parts(words, scales, 1, groups[..., :4].contiguous())
+    return _Parts(words, scales, 1, groups[..., :4])
 
 
 def _split_six_bits(groups: Tensor) -> _Parts:
@@ -96,7 +103,7 @@ def _split_six_bits(groups: Tensor) -> _Parts:
     upper = ((upper >> _SHIFTS[::2, None]) & 3).view(outputs, -1, 2, 4, 4)
     packed = (upper << _SHIFTS[::2, None]).sum(-2, dtype=torch.uint8).view(outputs, -1, 8)
     scales = groups[..., 192:208].reshape(outputs, -1, 2)
-    return _Parts(torch.cat([_nibbles(lower), packed], -1), scales, 1, groups[..., 208:].contiguous())
+    return _Parts(torch.cat([_nibbles(lower), packed], -1), scales, 1, groups[..., 208:])
 
 
 def _six_bit_scales(packed: Tensor) -> Tensor:
@@ -118,9 +125,19 @@ def _fifth_bits(bits: Tensor) -> Tensor:
     return (quads << _SHIFTS[:, None]).sum(-2, dtype=torch.uint8)
 
 
-def _interleaved(parts: Tensor, width: int, size: int) -> Tensor:
-    """Return parts of `size` bytes of `width` outputs after each other, [outputs / width, records, bytes]."""
-    units = parts.contiguous().view({1: torch.uint8, 2: torch.int16, 4: torch.int32}[size])
-    outputs, records, count = units.shape
-    grouped = units.view(outputs // width, width, records, count).permute(0, 2, 3, 1).contiguous()
-    return grouped.view(torch.uint8).view(outputs // width, records, -1)
+def _interleave(parts: Tensor, size: int, target: Tensor) -> None:
+    """Write parts of `size` bytes of each output after each other.
+
+    parts: [outputs, records, bytes]. target: [outputs / width, groups, records of a group, width * bytes].
+    """
+    dtype = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[size]
+    units = parts.view(dtype) if _can_view(parts, size) else parts.contiguous().view(dtype)
+    rows, groups, records = target.shape[:3]
+    width = len(units) // rows
+    source = units.view(rows, width, groups, records, -1).permute(0, 2, 3, 4, 1)
+    target.view(dtype).view(source.shape).copy_(source)
+
+
+def _can_view(parts: Tensor, size: int) -> bool:
+    strides = (*parts.stride()[:-1], parts.storage_offset(), parts.shape[-1])
+    return parts.stride(-1) == 1 and all(stride % size == 0 for stride in strides)

@@ -142,7 +142,8 @@ def fastest_kernels(sample: Checkpoint, options: LoadOptions, libraries: Sequenc
 
 def _mean_seconds(sample: Checkpoint, options: LoadOptions, kernels: Kernels) -> float:
     """Return the geometric mean of the shortest times. Other work on the machine only lengthens a time."""
-    torch.set_num_threads(kernels.threads)
+    if kernels.compiled is None:
+        torch.set_num_threads(kernels.threads)
     decoder = make_decoder(sample, options, kernels, slots=max(MEASURED_ROWS), context_size=MEASURED_CONTEXT)
     shortest = [_min_seconds(decoder, rows) for rows in MEASURED_ROWS]
     return math.prod(shortest) ** (1 / len(shortest))

@@ -1,5 +1,6 @@
 """The tokenizer: text to token ids and back. User text never becomes a control token."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +29,12 @@ from inference.engine.text.tool_calls import (
 from inference.engine.text.vocabulary import Vocabulary
 
 MAX_TAG_TOKENS = 16  # of a tag of reasoning with white space, if it is no token of its own
+CHAT_TEMPLATE = "chat_template.jinja"
+# Settings that the constructor takes as they are saved.
+SAVED_SETTINGS = frozenset({
+    "backend", "bos_token", "clean_up_tokenization_spaces", "eos_token", "is_local", "local_files_only",
+    "model_max_length", "pad_token", "tokenizer_class", "unk_token",
+})  # fmt: skip
 ROLES = ("system", "user", "assistant", "tool")
 QUESTION_MARKER = "\U000f0002"  # for private use, like the markers of transformers
 MANY_CHARACTERS = 64  # per token; only white space and unknown words have more
@@ -337,6 +344,22 @@ def _strings(plain: Any, *, values: bool) -> Iterator[str]:
         yield plain
 
 
+def _read_saved(folder: Path) -> PreTrainedTokenizerFast:
+    """Return the tokenizer that `Tokenizer.save` wrote.
+
+    `from_pretrained` parses tokenizer.json three times more, for settings that most tokenizers do not have.
+    """
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    templates = [file.name for file in folder.iterdir() if "template" in file.name]
+    if not config.keys() <= SAVED_SETTINGS or templates not in ([], [CHAT_TEMPLATE]):
+        loaded: PreTrainedTokenizerFast = PreTrainedTokenizerFast.from_pretrained(str(folder), local_files_only=True)
+        return loaded
+    if templates:
+        config["chat_template"] = (folder / CHAT_TEMPLATE).read_text()
+    config.pop("tokenizer_class", None)
+    return PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), **config)
+
+
 def load_tokenizer(
     path: Path, gguf: Path | None = None, *, is_generic: bool = False, cached: Path | None = None
 ) -> Tokenizer:
@@ -348,7 +371,7 @@ def load_tokenizer(
     Raise whatever transformers raises, ModelLoadFailed for the template, and ValueError for a slow tokenizer.
     """
     if cached:
-        return Tokenizer(PreTrainedTokenizerFast.from_pretrained(str(cached), local_files_only=True))
+        return Tokenizer(_read_saved(cached))
     file = {"gguf_file": gguf.name} if gguf else {}
     folder = gguf.parent if gguf else path
     auto: Any = PreTrainedTokenizerFast if is_generic else AutoTokenizer

@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 
 HEX = re.compile(r"<0x([0-9A-F]{2})>")
 METASPACE = "\u2581"
+MAX_LETTER_BYTES = 4  # of UTF-8
 
 
 class Vocabulary:
@@ -25,8 +26,15 @@ class Vocabulary:
         stages = json.loads(backend.decoder.__getstate__()) if backend.decoder else None
         for decoder in _stages(stages):
             self._add_decoder(decoder)
-        controls = {token for token, added in self._added.items() if added.special}
-        self.longest_token = max(len(self.token_bytes(token)) for token in self._pieces if token not in controls)
+        self.longest_token = self._longest_token()
+
+    def _longest_token(self) -> int:
+        """Return the bytes of the longest token that is not special, without computing those of short ones."""
+        pieces = self._pieces
+        growth = max([MAX_LETTER_BYTES, *(len(new.encode()) for _, new in self._replacements)])
+        plain = pieces.keys() - {token for token, added in self._added.items() if added.special}
+        least = len(self.token_bytes(max(plain, key=lambda token: len(pieces[token]))))
+        return max(len(self.token_bytes(token)) for token in plain if growth * len(pieces[token]) >= least)
 
     def _add_decoder(self, decoder: dict[str, Any]) -> None:
         self._byte_level |= decoder["type"] == "ByteLevel"

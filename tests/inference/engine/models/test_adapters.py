@@ -29,7 +29,9 @@ from tests.inference.engine.adapters import adapted, save_adapter
 from tests.inference.engine.gguf_files import save_gguf
 from tests.inference.engine.tiny_models import byte_tokenizer, causal_config, save_causal, save_config
 
-OPTIONS = LoadOptions(max_sequences=2, context_size=64)
+OPTIONS = LoadOptions(
+    max_sequences=2, context_size=64, cache_dtype="float32"
+)  # a float16 cache would round more than blocks do
 IDS = list(range(5, 25))
 SPANS = [TokenSpan(0, 0, IDS, all_logits=True)]
 
