@@ -76,6 +76,8 @@ def ask(name: str, prompt: str, sampling: SamplingParams = GREEDY) -> Generation
 class ScriptedDecoder:
     """A decoder without a model: `script`, repeated, is the best continuation of every prompt."""
 
+    cache_bytes = 0
+
     def __init__(self, script: list[int], vocabulary: int, pause: float = 0.0) -> None:
         self._script = script
         self._vocabulary = vocabulary
@@ -127,6 +129,8 @@ class RememberingDecoder:
     at_step: functions to call during the step of this number.
     breaks_on: a token after which all logits are NaN.
     """
+
+    cache_bytes = 0
 
     def __init__(self, vocabulary: int, pause: float = 0.0) -> None:
         self._vocabulary = vocabulary
