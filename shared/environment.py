@@ -269,7 +269,13 @@ def mail_server(url: str) -> dict[str, Any]:
 def var_dir() -> Path:
     """Return the folder of this machine's data, `$STOA_HOME/var` or `var`, and create it."""
     path = Path(env.str("STOA_HOME") or os.getcwd()).resolve() / "var"
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if path.stat().st_mode & 0o077:  # it holds keys and the database: private to its user, whoever made it
-        path.chmod(0o700)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.stat().st_mode & 0o077:  # it holds keys and the database: private to its user, whoever made it
+            path.chmod(0o700)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"The folder {path} cannot be used: {error.strerror}. It must be of the user who runs Stoa, on a disk that "
+            "can be written; STOA_HOME names another one."
+        ) from error
     return path

@@ -4,6 +4,8 @@ import os
 import secrets
 from pathlib import Path
 
+from django.core.exceptions import ImproperlyConfigured
+
 MIN_KEY_BYTES = 32  # the output of HMAC-SHA-256 (RFC 7518, section 3.2)
 MIN_DISTINCT_CHARACTERS = 10
 
@@ -18,6 +20,16 @@ def read_or_make_secret(path: Path) -> str:
 
     If several processes start at once, one of them generates it and all return it.
     """
+    try:
+        return _read_or_make(path)
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"The secret {path} can neither be read nor created: {error.strerror}. Its folder must be of the user who "
+            "runs Stoa, on a disk that can be written and has space."
+        ) from error
+
+
+def _read_or_make(path: Path) -> str:
     try:
         return path.read_text()
     except FileNotFoundError:

@@ -144,6 +144,10 @@ DEFAULT_FROM_EMAIL = env.str("STOA_EMAIL_FROM")
 STOREFRONT_URL = env.str("STOA_STOREFRONT_URL")
 # E-mails per hour to one address.
 EMAIL_LIMIT = env.int("STOA_EMAILS_PER_HOUR")
+# Who may register, and what users who registered themselves may do at the model server.
+REGISTRATION = env.str("STOA_REGISTRATION")
+REGISTERED_MAY_RUN_INFERENCE = env.bool("STOA_REGISTERED_MAY_RUN_INFERENCE")
+REGISTERED_MONTHLY_TOKEN_LIMIT = env.int("STOA_REGISTERED_MONTHLY_TOKEN_LIMIT")
 # Sign-in attempts per minute, from one IP address and for one account.
 LOGIN_LIMIT = env.int("STOA_LOGINS_PER_MINUTE")
 # Requests per minute. In the shop, per user, or per IP address without a user; in the model server, per IP address that

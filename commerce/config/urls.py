@@ -8,8 +8,9 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
 
 from shared.api.openapi import DeprecatedSchemaView, deprecation_headers
-from shared.observability.health import check_database, livez, readyz
+from shared.observability.health import livez, readyz
 from shared.serving.landing import Link, landing_page
+from shared.serving.storage_checks import check_database, check_disk
 
 api: list[URLPattern | URLResolver] = [
     path("", include("shared.accounts.urls")),
@@ -62,5 +63,5 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("", include("commerce.metrics.urls")),
     path("livez", livez),
-    path("readyz", readyz(database=check_database)),
+    path("readyz", readyz(database=check_database, disk=check_disk)),
 ]

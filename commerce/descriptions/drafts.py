@@ -16,6 +16,7 @@ from shared.api.errors import ApiError
 from shared.audit.services import record_audit_entry
 
 State = DescriptionDraft.State
+MAX_DRAFTS_PER_PRODUCT = 200
 DESCRIPTION_CHANGED = "The product's description was changed after this draft was requested."
 
 
@@ -34,6 +35,7 @@ class DraftDecision:
     error: str = ""
 
 
+@transaction.atomic
 def create_draft(
     *,
     product: Product,
@@ -45,7 +47,13 @@ def create_draft(
     now: datetime,
     is_fallback: bool = False,
 ) -> DescriptionDraft:
-    """Create an open draft of this text with the request that it was written for."""
+    """Create an open draft of this text with the request that it was written for.
+
+    A product has its newest MAX_DRAFTS_PER_PRODUCT drafts; older ones are deleted.
+    """
+    Product.objects.select_for_update(of=("self",)).get(pk=product.pk)  # of concurrent calls, each sees the others'
+    older = DescriptionDraft.objects.filter(product=product).order_by("-pk").values_list("pk", flat=True)
+    DescriptionDraft.objects.filter(pk__in=list(older[MAX_DRAFTS_PER_PRODUCT - 1 :])).delete()
     return DescriptionDraft.objects.create(
         product=product,
         author_id=author_id,

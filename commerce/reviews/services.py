@@ -13,7 +13,11 @@ from commerce.reviews.models import Question, Review
 from commerce.reviews.moderation_hooks import hooks
 from commerce.webhooks.events import announce_review
 from shared.accounts.models import User
+from shared.accounts.services import lock_active_user
 from shared.api.errors import ApiError, NotFound, ValidationFailed
+
+MAX_REVIEWS_PER_USER = 5_000
+MAX_QUESTIONS_PER_USER = 5_000
 
 
 @transaction.atomic
@@ -31,8 +35,9 @@ def write_review(
 
     A user has one review for each order with the product, which may be a parent or a child, and one without an order.
     Raises NotFound for another customer's order, ApiError 409 for a second review, and ValidationFailed for a product
-    that is not for sale or not in the order and for photos that the user did not upload.
+    that is not for sale or not in the order, for photos that the user did not upload and after MAX_REVIEWS_PER_USER.
     """
+    _require_fewer(Review, user, MAX_REVIEWS_PER_USER)
     product = _get_product_for_sale(product_id)
     order = None if order_id is None else _get_parent_order(product, order_id, user)
     photos = _lock_own_photos(photo_ids, user)
@@ -65,8 +70,13 @@ def delete_review(*, review_id: int, actor: User, now: datetime) -> None:
     _delete(review, actor=actor, now=now)
 
 
+@transaction.atomic
 def ask_question(*, user: User, product_id: int, question: str, now: datetime) -> Question:
-    """Create a question about a product that is for sale. Raises ValidationFailed for any other product."""
+    """Create a question about a product that is for sale.
+
+    Raises ValidationFailed for any other product, and after MAX_QUESTIONS_PER_USER.
+    """
+    _require_fewer(Question, user, MAX_QUESTIONS_PER_USER)
     product = _get_product_for_sale(product_id)
     return Question.objects.create(
         user=user, product=product, shop_id=product.shop_id, question=question, created_at=now, updated_at=now
@@ -118,6 +128,17 @@ def _delete(content: Review | Question, *, actor: User, now: datetime) -> None:
         return
     set_visibility(content, deleted_at=now, hidden_at=content.hidden_at, now=now)
     hooks.withdraw_case(model_type=model_type, model_id=content.pk, now=now)
+
+
+def _require_fewer(model: type[Review] | type[Question], user: User, max_count: int) -> None:
+    """Raise ValidationFailed if the user has written this many.
+
+    Withdrawn ones count: their rows stay for moderation.
+    """
+    lock_active_user(user)  # concurrent requests of one user are counted one after the other
+    if model.objects.filter(user=user).count() >= max_count:
+        name = model._meta.verbose_name_plural
+        raise ValidationFailed({"product_id": [f"You have written {max_count} {name}, the maximum: 0 are left."]})
 
 
 def _get_product_for_sale(product_id: int) -> Product:

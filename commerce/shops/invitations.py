@@ -1,5 +1,6 @@
 """Staff invitations: an owner names an e-mail address, and its reader joins the shop by a signed link."""
 
+import re
 import uuid
 from datetime import datetime, timedelta
 
@@ -13,22 +14,30 @@ from shared.accounts.email.messages import link_email
 from shared.accounts.email.outbox import email_outbox
 from shared.accounts.models import User
 from shared.accounts.recovery import create_or_promote_staff, hash_new_password, limit_emails, limit_link_use
+from shared.accounts.roles import Role
 from shared.api.errors import ApiError, NotFound
-from shared.api.limits.rate_limits import RateLimitDecision
+from shared.api.limits.rate_limits import RateLimitDecision, hit, raise_if_limited
 
 INVITATION_LIFETIME = timedelta(days=3)
 SALT = "stoa.shops.staff-invitation"
-MAX_NAME_LENGTH_IN_EMAIL = 80
+MAX_INVITATIONS_PER_DAY = 50  # of one shop
+# Words, with a full stop only at the end of one: mail programs make a link of `word.word`.
+NAME_IN_EMAIL = re.compile(r"(?:[\w '\u2019&,+!()-]|\.(?= |$)){1,60}")
 
 
 def invite_staff(*, actor: User, shop_id: int, email: str, now: datetime) -> StaffInvitation:
     """Send an invitation by e-mail; an earlier one to the same address stops working.
 
-    The result does not depend on whether the address has an account. Raises ApiError 429, and the errors of
-    `get_owned_shop`.
+    The result does not depend on whether the address has an account. Raises ApiError 403 for an actor whose own
+    address is not confirmed, ApiError 429, and the errors of `get_owned_shop`.
     """
     shop = get_owned_shop(actor=actor, shop_id=shop_id)
+    if actor.email_verified_at is None and actor.role != Role.SUPER_ADMIN:
+        raise ApiError(403, "Confirm your e-mail address before you invite others.")
     email = User.objects.normalize_email(email)
+    raise_if_limited(
+        hit("invitations-of-shop", str(shop.pk), limit=MAX_INVITATIONS_PER_DAY, window_s=86_400, strict=True)
+    )
     limit_emails(email=email)
     fields = {
         "invited_by": actor,
@@ -63,7 +72,13 @@ def accept_invitation(*, token: str, name: str, password: str, address: str, now
     with transaction.atomic():
         if not invitations.update(accepted_at=now):  # a concurrent request was first
             raise InvalidLink
-        user = create_or_promote_staff(email=invitation.email, name=name, password_hash=password_hash, now=now)
+        user = create_or_promote_staff(
+            email=invitation.email,
+            name=name,
+            password_hash=password_hash,
+            may_run_inference=invitation.invited_by.may_run_inference,
+            now=now,
+        )
         membership, _ = ShopStaff.objects.get_or_create(user=user, defaults={"shop_id": invitation.shop_id})
         if membership.shop_id != invitation.shop_id:
             raise ApiError(409, "You work in another shop already.")
@@ -81,11 +96,11 @@ def withdraw_invitation(*, actor: User, shop_id: int, invitation_id: int, now: d
 
 
 def _send_link(shop: Shop, invitation: StaffInvitation) -> None:
-    shop_name = _header_safe(shop.name)
+    name = _name_in_email(shop.name)
     message = link_email(
         to=invitation.email,
-        subject=f"Invitation to work at {shop_name}",
-        intro=f"{shop_name} invites you to join its staff. Accept the invitation here:",
+        subject=f"Invitation to work at {name}",
+        intro=f"You are invited to join the staff of {name}. Accept the invitation here:",
         page="join",
         token=signing.dumps({"id": invitation.pk, "nonce": invitation.nonce.hex}, salt=SALT),
         footer="If you do not know this shop, ignore this e-mail.",
@@ -93,6 +108,6 @@ def _send_link(shop: Shop, invitation: StaffInvitation) -> None:
     transaction.on_commit(lambda: email_outbox.send(message))
 
 
-def _header_safe(name: str) -> str:
-    """Return a shop's name on one line: owners choose it, and an e-mail header must not contain line breaks."""
-    return " ".join(name.split())[:MAX_NAME_LENGTH_IN_EMAIL]
+def _name_in_email(name: str) -> str:
+    """Return the shop's name, or "a shop" for a name that could carry a link or a message of its owner."""
+    return name if NAME_IN_EMAIL.fullmatch(name) else "a shop"

@@ -6,6 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from commerce.addresses.models import Address
+from commerce.attachments.quota import StorageQuota, storage_quota
 from commerce.attachments.records import AttachmentRecordSerializer
 from commerce.shops.fields import ImageReferenceField, SmallObjectField
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
@@ -216,6 +217,15 @@ class ProfileSerializer(serializers.Serializer[Any]):
     contact = serializers.CharField(allow_null=True, help_text="Contact of the user's last order with one, or null.")
 
 
+class StorageQuotaSerializer(serializers.Serializer[StorageQuota]):
+    """Bytes and files that the user may store; null where there is no limit."""
+
+    max_bytes = serializers.IntegerField(allow_null=True, help_text="Size of all attachments together, or null.")
+    max_files = serializers.IntegerField(allow_null=True, help_text="Number of attachments, or null.")
+    remaining_bytes = serializers.IntegerField(allow_null=True, help_text="Bytes that can still be stored, or null.")
+    remaining_files = serializers.IntegerField(allow_null=True, help_text="Files that can still be stored, or null.")
+
+
 class CurrentUserSerializer(serializers.ModelSerializer[User]):
     """The signed-in user."""
 
@@ -225,12 +235,13 @@ class CurrentUserSerializer(serializers.ModelSerializer[User]):
     shops = serializers.SerializerMethodField(help_text="Shops that the user owns or works in.")
     managed_shop = serializers.SerializerMethodField(help_text="Shop that a staff member works for, else null.")
     profile = serializers.SerializerMethodField(help_text="What a checkout form is filled in with.")
+    storage = serializers.SerializerMethodField(help_text="Quota of attachments, and what is left of it.")
 
     class Meta:
         model = User
         fields = [
             "id", "name", "email", "is_active", "email_verified_at", "shop_id", "permissions", "role", "address",
-            "shops", "managed_shop", "profile",
+            "shops", "managed_shop", "profile", "storage",
         ]  # fmt: skip
         extra_kwargs = {
             "name": {"help_text": "Name of the user."},
@@ -268,3 +279,7 @@ class CurrentUserSerializer(serializers.ModelSerializer[User]):
         orders = order_model._default_manager.of_customer(user).exclude(customer_contact="")
         contact = orders.order_by("-created_at", "-id").values_list("customer_contact", flat=True).first()
         return ProfileSerializer({"customer_id": user.pk, "contact": contact}).data
+
+    @extend_schema_field(StorageQuotaSerializer)
+    def get_storage(self, user: User) -> Any:
+        return StorageQuotaSerializer(storage_quota(user)).data

@@ -134,6 +134,7 @@ class Demo:
         defaults = {
             "STOA_COMPILED_DIR": str(self.var / "compiled"),
             "STOA_MODERATION_MODEL": "stoa-describer",
+            "STOA_REGISTERED_MAY_RUN_INFERENCE": "true",
             "STOA_SHOP_URL": self.commerce_url,
         }
         return defaults | inherited | {"STOA_HOME": str(self.home), "STOA_RUN_DIR": str(run_dir)}

@@ -23,6 +23,13 @@ class BatchQuerySet(models.QuerySet["Batch"]):
         return self.filter(user=user).order_by("-pk")
 
 
+class AcceptedBatchManager(models.Manager["Batch"]):
+    """Manager without the batches whose requests are still being written."""
+
+    def get_queryset(self) -> BatchQuerySet:
+        return BatchQuerySet(self.model, using=self._db).filter(accept_before=None)
+
+
 class Batch(models.Model):
     """A job of many requests for one model.
 
@@ -30,7 +37,8 @@ class Batch(models.Model):
 
     kind: the API form of the requests and of their answers. parameters: defaults of all requests of a native batch.
     api_key: the key that created the batch, and whose monthly quota it counts against. backoff_count: consecutive times
-    that the model was unavailable.
+    that the model was unavailable. accept_before: while its requests are written, the time at which their writer counts
+    as killed; such a batch is only in `all_objects`.
     """
 
     class Kind(models.TextChoices):
@@ -69,8 +77,10 @@ class Batch(models.Model):
     sent_at = models.DateTimeField(null=True, blank=True)  # time of the pending message; null: none is pending
     resume_at = models.DateTimeField()  # earliest time of the next message
     backoff_count = models.PositiveSmallIntegerField(default=0, db_column="setbacks")
+    accept_before = models.DateTimeField(null=True, blank=True, editable=False)
 
-    objects: ClassVar[BatchQuerySet] = BatchQuerySet.as_manager()  # type: ignore[assignment]
+    objects: ClassVar[BatchQuerySet] = AcceptedBatchManager.from_queryset(BatchQuerySet)()  # type: ignore[assignment]
+    all_objects: ClassVar[BatchQuerySet] = BatchQuerySet.as_manager()  # type: ignore[assignment]
 
     class Meta:
         verbose_name_plural = "batches"
@@ -78,6 +88,11 @@ class Batch(models.Model):
             Index(fields=["user", "-id"], name="inference_batches_of_user"),
             Index(fields=["resume_at"], name="inference_batches_open", condition=Q(ended_at=None)),
             Index(fields=["ended_at"], name="inference_batches_ended"),
+            Index(
+                fields=["accept_before"],
+                name="inference_batches_unaccepted",
+                condition=Q(accept_before__isnull=False),
+            ),
         ]
         constraints = [
             CheckConstraint(

@@ -4,23 +4,24 @@
 
 A request's `body` is JSON text. Native: {"id", "prompt", parameters}, which override the batch's `parameters`. Other
 kinds: the body of the OpenAI route, `model` included. The caller validates it; a body that is invalid at execution
-fails with INVALID_REQUEST. `requests` is read once, inside the transaction; an exception from it rolls everything back.
+fails with INVALID_REQUEST. `requests` is read once; an exception from it leaves nothing.
 
 A batch has ended when `ended_at` is set. Every end passes through `end_batch`.
 """
 
-import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import DatabaseError, transaction
 from django.db.models import QuerySet, Sum
 
 from inference.batches.dispatch import WRITE_FILES_TASK, dispatch_batch
+from inference.batches.insertion import delete_in_steps, insert_requests
 from inference.batches.models import Batch, BatchRequest, BatchResult, Lease
 from inference.config.celery import send
 from inference.protocol.native.batches import results_url
@@ -36,9 +37,7 @@ ENDED = Counter("stoa_batches_ended_total", "Batches that ended, by how they did
 
 BATCH_LIFETIME = timedelta(hours=24)
 END_FIELDS = ("status", "ended_at")
-INSERT_CHUNK_COUNT = 1000
-MAX_INSERT_CHUNK_LENGTH = 4 * 1024 * 1024  # characters of requests
-REQUEST_OVERHEAD_BYTES = 512  # a request's row, its index entries and its result's row, without body and answer
+MAX_BATCHES_PER_USER = 10_000
 QUEUE_FULL_RETRY_SECONDS = 60
 EXPIRED_MESSAGE = "The batch expired before this was done."  # stored: output files are written by it
 
@@ -51,7 +50,6 @@ class NewRequest:
     body: str
 
 
-@transaction.atomic
 def create_batch(
     *,
     user: User,
@@ -63,35 +61,54 @@ def create_batch(
     tokens: int = 0,
     parameters: Mapping[str, Any] | None = None,
     webhook_url: str = "",
+    on_created: Callable[[Batch], None] | None = None,
 ) -> Batch:
     """Create the batch with all its requests, or nothing, and dispatch it on commit.
 
+    The requests are written in short transactions, so that other writers need not wait. The batch is visible from the
+    last one on. Call it outside of a transaction.
+
     tokens: estimate for all requests together. webhook_url: checked by `webhooks.services.check_webhook_url`.
+    on_created: called in the last transaction.
 
     Raises ApiError 400: no requests, too many, or a duplicate id; 413: the user's storage is full, or the batch exceeds
-    the user's whole queue; 429: the queue is full or a monthly quota is used up; 401: the user is no longer active.
+    the user's whole queue; 429: the queue is full or a monthly quota is used up; 401: the user is no longer active;
+    503: writing the requests took too long.
     """
     check_quotas(user=user, api_key=api_key, now=now)
     _require_queue_capacity(user, tokens)
-    _require_storage(user, 1)  # before the insert: a user without storage must not cause large writes
-    batch = Batch.objects.create(
+    _require_storage(Batch.all_objects.filter(user=user), 1)  # a user without storage must not cause large writes
+    batch = Batch(
         user=user,
         api_key=api_key,
         kind=kind,
         model_id=model_id,
         parameters=dict(parameters or {}),
+        reserved_tokens=tokens,
         webhook_url=webhook_url,
         created_at=now,
         expires_at=now + BATCH_LIFETIME,
         resume_at=now,
     )
-    _insert_requests(batch, requests)
-    lock_active_user(user)  # concurrent batches of one user are counted one after the other
-    _require_queue_capacity(user, tokens)
-    _require_storage(user, batch.size)
-    batch.reserved_tokens = tokens
-    batch.save(update_fields=["total", "size", "reserved_tokens"])
-    transaction.on_commit(partial(dispatch_batch, batch_pk=batch.pk, now=now), robust=True)
+
+    def accept() -> None:
+        lock_active_user(user)  # concurrent batches of one user are counted one after the other
+        _require_queue_capacity(user, tokens)
+        _require_storage(Batch.objects.filter(user=user), batch.size)
+        _require_fewer_batches(user)
+        batch.accept_before = None
+        batch.save(update_fields=["accept_before"])
+        if on_created:
+            on_created(batch)
+        transaction.on_commit(partial(dispatch_batch, batch_pk=batch.pk, now=now), robust=True)
+
+    try:
+        insert_requests(batch, ((request.custom_id, request.body) for request in requests), on_last=accept)
+    except BaseException:
+        if batch.pk:
+            with suppress(DatabaseError):  # `delete_abandoned_batches` deletes it later
+                delete_in_steps(batch_pk=batch.pk)
+        raise
     return batch
 
 
@@ -106,7 +123,6 @@ def cancel_batch(*, batch_pk: int, now: datetime) -> Batch:
     return batch
 
 
-@transaction.atomic
 def retry_failed(*, batch_pk: int, now: datetime) -> Batch:
     """Create a new batch of this batch's failed requests. Raises ApiError 400 if none failed."""
     batch = Batch.objects.get(pk=batch_pk)
@@ -172,11 +188,18 @@ def storage_exceeded_message() -> str:
     )
 
 
-def _require_storage(user: User, size: int) -> None:
-    """Raise ApiError 413 if the user's batches would exceed their storage."""
-    used = Batch.objects.filter(user=user).aggregate(size=Sum("size"))["size"] or 0
+def _require_storage(batches: "QuerySet[Batch]", size: int) -> None:
+    """Raise ApiError 413 if a user's batches would exceed their storage."""
+    used = batches.aggregate(size=Sum("size"))["size"] or 0
     if used + size > settings.MAX_BATCH_BYTES_PER_USER:
         raise ApiError(413, storage_exceeded_message())
+
+
+def _require_fewer_batches(user: User) -> None:
+    if Batch.objects.filter(user=user).count() >= MAX_BATCHES_PER_USER:
+        days = settings.BATCH_RETENTION.total_seconds() / 86400
+        message = f"You have {MAX_BATCHES_PER_USER} batches, the maximum: 0 are left. Each is deleted {days:g} days"
+        raise ApiError(413, f"{message} after its end.")
 
 
 def _require_queue_capacity(user: User, tokens: int) -> None:
@@ -196,38 +219,3 @@ def _require_queue_capacity(user: User, tokens: int) -> None:
             f"{tokens}. Wait until a batch ends, or cancel one.",
             headers={"Retry-After": str(QUEUE_FULL_RETRY_SECONDS)} | NO_RETRY_HEADERS,
         )
-
-
-def _insert_requests(batch: Batch, requests: Iterable[NewRequest]) -> None:
-    """Insert the requests and set the batch's `total` and `size`.
-
-    Raises ApiError 400 for a wrong count or a duplicate id.
-    """
-    max_requests = settings.MAX_BATCH_REQUESTS
-    rows = (
-        BatchRequest(batch=batch, index=index, custom_id=request.custom_id, body=request.body)
-        for index, request in enumerate(itertools.islice(requests, max_requests + 1))
-    )
-    for chunk in _chunks(rows):
-        try:
-            BatchRequest.objects.bulk_create(chunk)
-        except IntegrityError as error:
-            raise ApiError(400, "`id` must be unique in a batch, and two requests have the same.") from error
-        batch.total += len(chunk)
-        batch.size += sum(REQUEST_OVERHEAD_BYTES + len(row.body.encode()) for row in chunk)
-    if not 0 < batch.total <= max_requests:
-        raise ApiError(400, f"`requests` must have 1 to {max_requests} items.")
-
-
-def _chunks(rows: Iterable[BatchRequest]) -> Iterator[list[BatchRequest]]:
-    """Yield the rows of one INSERT at a time, bounded by count and by length."""
-    chunk: list[BatchRequest] = []
-    length = 0
-    for row in rows:
-        chunk.append(row)
-        length += len(row.body)
-        if len(chunk) == INSERT_CHUNK_COUNT or length >= MAX_INSERT_CHUNK_LENGTH:
-            yield chunk
-            chunk, length = [], 0
-    if chunk:
-        yield chunk

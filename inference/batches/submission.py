@@ -1,13 +1,12 @@
 """Submission of POST /batch: parse the body request by request, and create the batch once per Idempotency-Key."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
 from django.conf import settings
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from msgspec import UNSET, Raw
 from msgspec.structs import replace
@@ -121,7 +120,7 @@ def _error_at(index: int, error: ApiError | EngineError) -> InvalidRequest:
 def submit_batch(*, request: HttpRequest, caller: Principal, parsed: ParsedBatch, now: datetime) -> HttpResponse:
     """Create the batch, or replay the stored response of the request's Idempotency-Key.
 
-    The batch and the stored response are committed in one transaction. The stored response has no webhook secret: the
+    The batch is shown and the response stored in one transaction. The stored response has no webhook secret: the
     secret is shown once.
     """
     if KEY_HEADER not in request.headers:
@@ -132,33 +131,37 @@ def submit_batch(*, request: HttpRequest, caller: Principal, parsed: ParsedBatch
     row = claim_key(scope=scope, fingerprint=request_fingerprint(request), now=now)
     if row.status is not None:
         return replay_response(row)
+
+    def store(accepted: BatchCreateResponse) -> None:
+        store_response(row=row, response=_response(accepted))
+
     try:
-        _check_webhook_url(parsed)
-        with transaction.atomic():
-            accepted, secret = _create(caller, parsed, now)
-            store_response(row=row, response=_response(accepted))
+        accepted, secret = create_parsed_batch(caller=caller, parsed=parsed, now=now, on_created=store)
     finally:
         release_claim(row=row)  # does nothing once the row has a response
     return _response(accepted, secret)
 
 
 def create_parsed_batch(
-    *, caller: Principal, parsed: ParsedBatch, now: datetime
+    *,
+    caller: Principal,
+    parsed: ParsedBatch,
+    now: datetime,
+    on_created: Callable[[BatchCreateResponse], None] | None = None,
 ) -> tuple[BatchCreateResponse, str | None]:
-    """Create the batch. Return the response, and the webhook secret if this is the user's first `webhook_url`."""
-    _check_webhook_url(parsed)
-    with transaction.atomic():
-        return _create(caller, parsed, now)
+    """Create the batch. Return the response, and the webhook secret if this is the user's first `webhook_url`.
 
-
-def _check_webhook_url(parsed: ParsedBatch) -> None:
-    """Raise ApiError 400 for a forbidden address. The DNS lookup may take seconds: call it outside the transaction."""
+    on_created: called with the response in the transaction that shows the batch.
+    """
     if parsed.webhook_url:
-        check_webhook_url(url=parsed.webhook_url)
+        check_webhook_url(url=parsed.webhook_url)  # a DNS lookup, which may take seconds
+    secrets: list[str | None] = []
 
+    def complete(batch: Batch) -> None:
+        secrets.append(create_default_endpoint(user=caller.user, now=now) if parsed.webhook_url else None)
+        if on_created:
+            on_created(_accepted(batch))
 
-def _create(caller: Principal, parsed: ParsedBatch, now: datetime) -> tuple[BatchCreateResponse, str | None]:
-    """Return the response, and the webhook secret if this is the user's first `webhook_url`."""
     batch = create_batch(
         user=caller.user,
         api_key=caller.api_key,
@@ -168,15 +171,19 @@ def _create(caller: Principal, parsed: ParsedBatch, now: datetime) -> tuple[Batc
         requests=parsed.requests,
         tokens=parsed.tokens,
         webhook_url=parsed.webhook_url or "",
+        on_created=complete,
         now=now,
     )
-    accepted = BatchCreateResponse(
+    return _accepted(batch), secrets[-1]
+
+
+def _accepted(batch: Batch) -> BatchCreateResponse:
+    return BatchCreateResponse(
         batch_id=batch.batch_id,
         status=BatchState(batch.status),
         total_requests=batch.total,
         created=int(batch.created_at.timestamp()),
     )
-    return accepted, create_default_endpoint(user=caller.user, now=now) if parsed.webhook_url else None
 
 
 def _response(accepted: BatchCreateResponse, secret: str | None = None) -> HttpResponse:

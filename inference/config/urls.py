@@ -10,8 +10,9 @@ from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSpli
 from inference.config.asyncapi.document import asyncapi_document
 from inference.registry.services import check_model_host
 from shared.api.openapi import DeprecatedSchemaView, deprecation_headers
-from shared.observability.health import check_database, livez, readyz
+from shared.observability.health import livez, readyz
 from shared.serving.landing import Link, landing_page
+from shared.serving.storage_checks import check_database, check_disk
 
 landing = landing_page(
     "Stoa model server",
@@ -45,7 +46,7 @@ urlpatterns = [
     path("", include("inference.batches.urls")),
     path("", include("inference.openai_batches.urls")),
     path("livez", livez),
-    path("readyz", readyz(database=check_database, model_host=check_model_host)),
+    path("readyz", readyz(database=check_database, disk=check_disk, model_host=check_model_host)),
     path("asyncapi.json", asyncapi_document),
     path("openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
     path(

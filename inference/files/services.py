@@ -30,6 +30,7 @@ from shared.api.errors import ApiError
 MAX_STORING_TIME = timedelta(hours=1)
 DELETED_RETENTION = timedelta(hours=1)
 MAX_PER_SWEEP = 1000
+MAX_FILES_PER_USER = 10_000
 
 logger = structlog.get_logger(__name__)
 
@@ -39,13 +40,15 @@ def upload_file(
 ) -> StoredFile:
     """Store an uploaded input file. retention: overrides the setting.
 
-    Raises ApiError 413 for a file that is too large or exceeds the owner's storage, and 503 if storing takes too long.
+    Raises ApiError 413 for a file that is too large or exceeds the owner's storage or MAX_FILES_PER_USER, and 503 if
+    storing takes too long.
     """
     if content.size is None or content.size > settings.MAX_FILE_BYTES:
         message = f"`file` must have at most {settings.MAX_FILE_BYTES} bytes. Split the file."
         raise ApiError(413, message, details={"field": "file"})
     with transaction.atomic():
-        lock_active_user(owner)
+        lock_active_user(owner)  # concurrent uploads of one user are counted one after the other
+        _require_fewer_files(owner)
         purpose = StoredFile.Purpose.BATCH
         file = _create_row(owner=owner, purpose=purpose, name=content.name or "", size=content.size, now=now)
     _require_storage(file)
@@ -121,6 +124,12 @@ def sweep_files(*, now: datetime) -> int:
     removed = [file.pk for file in due.filter(status=deleted)[:MAX_PER_SWEEP] if _remove_content(file.path)]
     StoredFile.objects.filter(pk__in=removed, status=deleted).delete()
     return len(removed)
+
+
+def _require_fewer_files(owner: User) -> None:
+    if StoredFile.objects.filter(owner=owner).exclude(status=StoredFile.Status.DELETED).count() >= MAX_FILES_PER_USER:
+        message = f"You have {MAX_FILES_PER_USER} files, the maximum: 0 are left. Delete some and try again."
+        raise ApiError(413, message, details={"field": "file"})
 
 
 def _require_storage(file: StoredFile) -> None:

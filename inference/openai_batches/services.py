@@ -1,7 +1,7 @@
 """Services of OpenAI's batches: create a batch from an input file, find, list and cancel.
 
 The whole input file is validated in the request that creates the batch, before the transaction: 50,000 lines of 2 kB
-take 10 s, and the database's write lock is held for the inserts alone.
+take 10 s, and the database's write lock is held for some inserts at a time.
 """
 
 from collections.abc import Callable
@@ -64,11 +64,7 @@ def create_file_batch(
     with content:
         report = validate_file(content.chunks(), endpoint=body.endpoint, max_requests=settings.MAX_BATCH_REQUESTS)
         _require_model(report)
-        with transaction.atomic():
-            file_batch = _create(caller, body, content, report, now)
-            if on_created:
-                on_created(file_batch)
-        return file_batch
+        return _create(caller, body, content, report, now, on_created)
 
 
 def find_file_batch(*, user: User, batch_id: str, field: str = "id") -> FileBatch:
@@ -120,7 +116,12 @@ def _require_model(report: InputFileReport) -> None:
 
 
 def _create(
-    caller: Principal, body: OpenAIBatchCreateRequest, content: Any, report: InputFileReport, now: datetime
+    caller: Principal,
+    body: OpenAIBatchCreateRequest,
+    content: Any,
+    report: InputFileReport,
+    now: datetime,
+    on_created: Callable[[FileBatch], None] | None,
 ) -> FileBatch:
     file_batch = FileBatch(
         user=caller.user,
@@ -130,22 +131,30 @@ def _create(
         output_ttl_seconds=body.output_expires_after.seconds if body.output_expires_after else None,
         created_at=now,
     )
+
+    def save(job: Batch | None) -> None:
+        file_batch.job, file_batch.batch_id = job, job.batch_id if job else new_batch_id()
+        file_batch.save(force_insert=True)
+        if on_created:
+            on_created(file_batch)
+
     if report.errors or report.model is None:
-        lock_active_user(caller.user)
-        _delete_oldest_invalid(caller.user)
-        file_batch.batch_id, file_batch.errors, file_batch.finished_at = new_batch_id(), to_builtins(report.errors), now
-    else:
-        file_batch.job = create_batch(
-            user=caller.user,
-            api_key=caller.api_key,
-            kind=KIND_BY_ENDPOINT[body.endpoint],
-            model_id=report.model,
-            requests=(NewRequest(custom_id, text) for custom_id, text in read_requests(content.chunks())),
-            tokens=report.tokens,
-            now=now,
-        )
-        file_batch.batch_id = file_batch.job.batch_id
-    file_batch.save(force_insert=True)
+        file_batch.errors, file_batch.finished_at = to_builtins(report.errors), now
+        with transaction.atomic():
+            lock_active_user(caller.user)
+            _delete_oldest_invalid(caller.user)
+            save(None)
+        return file_batch
+    create_batch(
+        user=caller.user,
+        api_key=caller.api_key,
+        kind=KIND_BY_ENDPOINT[body.endpoint],
+        model_id=report.model,
+        requests=(NewRequest(custom_id, text) for custom_id, text in read_requests(content.chunks())),
+        tokens=report.tokens,
+        on_created=save,
+        now=now,
+    )
     return file_batch
 
 

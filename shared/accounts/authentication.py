@@ -22,7 +22,7 @@ from rest_framework_simplejwt.authentication import JWTAuthentication
 from rest_framework_simplejwt.exceptions import TokenError
 
 from shared.accounts.models import ApiKey, SignIn, User
-from shared.accounts.roles import ROLE_PERMISSIONS, Role
+from shared.accounts.roles import ROLE_PERMISSIONS, Permission, Role
 from shared.accounts.tokens import AccessToken
 from shared.api.errors import ApiError
 from shared.observability.request_fields import current_fields
@@ -130,7 +130,7 @@ def _authenticate_access_token(raw: str, now: datetime) -> Principal:
     user = sign_in.user
     if user.id != token.user_id or not user.is_active or user.token_version != token.token_version:
         raise NotAuthenticated
-    return Principal(user=user, permissions=_role_permissions(user), sign_in=sign_in, expires_at=token.expires_at)
+    return Principal(user=user, permissions=_user_permissions(user), sign_in=sign_in, expires_at=token.expires_at)
 
 
 class RefusedApiKeys:
@@ -178,14 +178,15 @@ def _authenticate_api_key(raw: str, now: datetime) -> Principal:
     if (key.expires_at and key.expires_at <= now) or not key.user.is_active:
         raise NotAuthenticated
     _update_last_used_at(key, now)
-    permissions = _role_permissions(key.user)
+    permissions = _user_permissions(key.user)
     if key.permissions is not None:
         permissions &= frozenset(key.permissions)
     return Principal(user=key.user, permissions=permissions, api_key=key, expires_at=key.expires_at)
 
 
-def _role_permissions(user: User) -> frozenset[str]:
-    return frozenset(ROLE_PERMISSIONS[Role(user.role)])
+def _user_permissions(user: User) -> frozenset[str]:
+    permissions = ROLE_PERMISSIONS[Role(user.role)]
+    return permissions if user.may_run_inference else permissions - {Permission.RUN_INFERENCE}
 
 
 def _add_log_fields(principal: Principal) -> None:

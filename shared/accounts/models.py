@@ -1,7 +1,8 @@
 """Users, their API keys and their sign-ins."""
 
 import uuid
-from typing import Any, ClassVar
+from datetime import datetime
+from typing import Any, ClassVar, Self
 
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.db import models
@@ -42,6 +43,10 @@ class User(AbstractBaseUser):
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     # At the model server, with all keys of the user. Empty: its default.
     monthly_token_limit = models.PositiveBigIntegerField("tokens a month", null=True, blank=True)
+    may_run_inference = models.BooleanField("may use the model server", default=True, db_default=True)
+    # In the shop. Empty: the settings' quotas.
+    attachment_byte_limit = models.PositiveBigIntegerField("bytes of attachments", null=True, blank=True)
+    attachment_count_limit = models.PositiveIntegerField("number of attachments", null=True, blank=True)
 
     objects: ClassVar[UserManager] = UserManager()
 
@@ -126,6 +131,13 @@ class ApiKey(models.Model):
         return (self.request_limit, self.token_limit, self.concurrency_limit) != (None, None, None)
 
 
+class SignInQuerySet(models.QuerySet["SignIn"]):
+    def active_of(self, user: User, *, now: datetime) -> Self:
+        """Return the sign-ins whose tokens the user can still use, the latest first."""
+        valid = models.Q(token_version=user.token_version) | models.Q(token_version=None)
+        return self.filter(valid, user=user, revoked_at=None, expires_at__gt=now).order_by("-refreshed_at", "-pk")
+
+
 class SignIn(models.Model):
     """One sign-in with the family of its tokens, which are refreshed and revoked together."""
 
@@ -134,10 +146,13 @@ class SignIn(models.Model):
     refresh_id = models.UUIDField(default=uuid.uuid4)  # `jti` of the only valid refresh token
     # `jti` of the refresh token before: for some seconds it is answered with the pair that it was exchanged for.
     previous_refresh_id = models.UUIDField(null=True)
+    token_version = models.PositiveIntegerField(null=True)  # of the user at the sign-in; null: of an earlier version
     created_at = models.DateTimeField()
     refreshed_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True)
+
+    objects = SignInQuerySet.as_manager()
 
     def __str__(self) -> str:
         return f"{self.user_id} at {self.created_at:%Y-%m-%d %H:%M}"

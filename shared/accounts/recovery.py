@@ -7,17 +7,22 @@ and for the e-mail address. When they cannot be counted, requests are refused wi
 from datetime import datetime
 
 from django.conf import settings
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.db.models.functions import Coalesce
 
 from shared.accounts.email.links import InvalidLink, LinkPurpose, create_link_token, verify_link_token
-from shared.accounts.email.messages import password_reset_email
+from shared.accounts.email.messages import address_verification_email, already_registered_email, password_reset_email
 from shared.accounts.email.outbox import email_outbox
 from shared.accounts.models import User
 from shared.accounts.passwords import hash_password
 from shared.accounts.roles import Role
-from shared.accounts.services import create_user, require_strong_password
+from shared.accounts.services import (
+    create_user,
+    limit_registrations,
+    require_strong_password,
+    rights_of_registered_users,
+)
 from shared.api.errors import ApiError
 from shared.api.limits.rate_limits import RateLimitDecision, address_key, hit, raise_if_limited
 
@@ -38,6 +43,33 @@ def request_password_reset(*, email: str, address: str, now: datetime) -> RateLi
         email, create_link_token(user or User(email=email), LinkPurpose.RESET_PASSWORD, now=now)
     )
     if is_due and user and user.has_usable_password():
+        email_outbox.send(message)
+    return decision
+
+
+def request_registration(
+    *, email: str, name: str, password: str, role: Role, address: str, now: datetime
+) -> RateLimitDecision:
+    """Create a user who can sign in once the e-mail address is confirmed, and send the link for it.
+
+    Known and unknown addresses get the same response after the same work: the user of a known one gets an e-mail that
+    says so. Return the state of the client's limit. Raise ApiError 403 and 429, and ValidationFailed for a weak
+    password.
+    """
+    decision = limit_registrations(role=role, address=address)
+    email = User.objects.normalize_email(email)
+    user = User(email=email, name=name, role=role, created_at=now, **rights_of_registered_users())
+    require_strong_password(password, user)
+    user.password = hash_password(password)
+    is_due = hit("registration-letters", email, limit=1, window_s=_resend_interval(), strict=True).allowed
+    try:
+        with transaction.atomic():
+            user.save(force_insert=True)
+        message = address_verification_email(email, create_link_token(user, LinkPurpose.VERIFY_EMAIL, now=now))
+    except IntegrityError:
+        user = User.objects.get(email=email)
+        message = already_registered_email(email, create_link_token(user, LinkPurpose.RESET_PASSWORD, now=now))
+    if is_due and user.is_active and user.has_usable_password():
         email_outbox.send(message)
     return decision
 
@@ -74,17 +106,23 @@ def verify_email(*, token: str, address: str, now: datetime) -> RateLimitDecisio
     return decision
 
 
-def create_or_promote_staff(*, email: str, name: str, password_hash: str, now: datetime) -> User:
+def create_or_promote_staff(
+    *, email: str, name: str, password_hash: str, may_run_inference: bool, now: datetime
+) -> User:
     """Return a staff user with this confirmed e-mail address: a new user, or a customer, whose tokens are refused.
 
-    `password_hash` comes from `hash_new_password`, which is slow and runs before the caller's transaction. Raise
-    ApiError 409 for a user of another role.
+    `password_hash` comes from `hash_new_password`, which is slow and runs before the caller's transaction.
+    `may_run_inference` is for a new user. Raise ApiError 409 for a user of another role, and 403 for a new user of a
+    server that is closed to them.
     """
     email = User.objects.normalize_email(email)
     with transaction.atomic():
         user = User.objects.select_for_update().filter(email=email).first()
         if user is None:
-            user = create_user(email=email, name=name, password=None, role=Role.STAFF, now=now)
+            if settings.REGISTRATION == "closed":
+                raise ApiError(403, "Nobody can register here. Ask the operator for an account.")
+            rights = rights_of_registered_users() | {"may_run_inference": may_run_inference}
+            user = create_user(email=email, name=name, password=None, role=Role.STAFF, now=now, **rights)
         elif user.role not in (Role.CUSTOMER, Role.STAFF) or not user.is_active:
             raise ApiError(409, "The user with this e-mail address cannot become staff.")
         user.role, user.password = Role.STAFF, password_hash

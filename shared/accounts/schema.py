@@ -4,7 +4,7 @@ from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import OpenApiExample, OpenApiResponse, extend_schema, extend_schema_view
 
 from shared.accounts.serializers import (
     ChangePasswordSerializer,
@@ -15,6 +15,7 @@ from shared.accounts.serializers import (
     RefreshSerializer,
     RegistrationSerializer,
     ResetPasswordSerializer,
+    SessionSerializer,
     TokenPairSerializer,
 )
 
@@ -62,9 +63,14 @@ describe_register = extend_schema_view(
         summary="Register an account",
         description="Creates a customer or a store owner, signs them in and returns their tokens. A link to confirm "
         "the address is sent by e-mail. No credentials are needed. Returns 422 for an address that has an account "
-        "and for a weak password, and 403 for any other role.",
+        "and for a weak password, and 403 for any other role and where nobody can register. A server whose users "
+        "confirm their address before they sign in returns 202 and `true` instead, also for an address that has an "
+        "account.",
         request=RegistrationSerializer,
-        responses={201: TokenPairSerializer},
+        responses={
+            201: TokenPairSerializer,
+            202: OpenApiResponse(OpenApiTypes.BOOL, examples=[OpenApiExample("Registered", value=True)]),
+        },
     )
 )
 describe_sign_out = extend_schema_view(
@@ -75,6 +81,28 @@ describe_sign_out = extend_schema_view(
         description="Ends this sign-in and returns `true`: its access and refresh tokens are refused from the next "
         "request. Any signed-in user may call this.",
         request=LogoutSerializer,
+        responses=OpenApiTypes.BOOL,
+    )
+)
+describe_sessions = extend_schema_view(
+    get=extend_schema(
+        operation_id="list_sessions",
+        tags=TAGS,
+        summary="List your sign-ins",
+        description="Returns your sign-ins whose tokens are valid, the last refreshed first, at most 100. Any "
+        "signed-in user may call this.",
+        responses=SessionSerializer(many=True),
+    )
+)
+describe_end_session = extend_schema_view(
+    delete=extend_schema(
+        operation_id="end_session",
+        tags=TAGS,
+        summary="End a sign-in",
+        description="Ends one of your sign-ins, such as that of a lost device, and returns `true`: its tokens are "
+        "refused from the next request. Any signed-in user may call this. Returns 404 for an id that is not one of "
+        "your sign-ins and for one that has ended.",
+        request=None,
         responses=OpenApiTypes.BOOL,
     )
 )

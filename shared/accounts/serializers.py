@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from rest_framework import serializers
 
+from shared.accounts.models import SignIn
 from shared.accounts.roles import SHOP_PERMISSIONS, Role
 from shared.accounts.services import TokenPair
 from shared.api.fields import EmailAddressField, PasswordField
@@ -86,3 +87,21 @@ class TokenPairSerializer(serializers.Serializer[TokenPair]):
 
     def get_email_verified(self, pair: TokenPair) -> bool:
         return pair.user.email_verified_at is not None
+
+
+class SessionSerializer(serializers.ModelSerializer[SignIn]):
+    """A sign-in whose tokens are valid."""
+
+    is_current = serializers.SerializerMethodField(help_text="Whether this request used a token of this sign-in.")
+
+    class Meta:
+        model = SignIn
+        fields = ["id", "created_at", "refreshed_at", "expires_at", "is_current"]
+        extra_kwargs = {
+            "id": {"help_text": "Id of the sign-in."},
+            "refreshed_at": {"help_text": "When its tokens were last refreshed."},
+            "expires_at": {"help_text": "When it ends unless its tokens are refreshed."},
+        }
+
+    def get_is_current(self, sign_in: SignIn) -> bool:
+        return bool(sign_in == self.context["current"])

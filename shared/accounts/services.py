@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.password_validation import validate_password
@@ -24,10 +25,11 @@ from shared.accounts.networks import find_user, network_of, remember_network
 from shared.accounts.passwords import hash_password, password_matches
 from shared.accounts.roles import ROLE_PERMISSIONS, Role
 from shared.accounts.tokens import AccessToken, RefreshToken
-from shared.api.errors import ApiError, ValidationFailed
+from shared.api.errors import ApiError, NotFound, ValidationFailed
 from shared.api.limits.rate_limits import RateLimitDecision, address_key, hit, raise_if_limited, rate_limit_headers
 
 REUSE_PERIOD = timedelta(seconds=10)  # in which a used refresh token is answered again with its pair
+REGISTERING_ROLES = (Role.CUSTOMER, Role.STORE_OWNER)
 LAST_ADMIN_ERROR = "This is the last active super admin. Create another one first."
 
 
@@ -42,12 +44,28 @@ class TokenPair:
     rate_limit: RateLimitDecision | None = None
 
 
-def create_user(*, email: str, name: str, password: str | None, role: Role, now: datetime) -> User:
+def create_user(
+    *,
+    email: str,
+    name: str,
+    password: str | None,
+    role: Role,
+    now: datetime,
+    may_run_inference: bool = True,
+    monthly_token_limit: int | None = None,
+) -> User:
     """Create an active user. Without a password, they cannot sign in.
 
     Raise ValidationFailed for an e-mail address that is taken and for a weak password.
     """
-    user = User(email=User.objects.normalize_email(email), name=name, role=role, created_at=now)
+    user = User(
+        email=User.objects.normalize_email(email),
+        name=name,
+        role=role,
+        may_run_inference=may_run_inference,
+        monthly_token_limit=monthly_token_limit,
+        created_at=now,
+    )
     if password is not None:
         require_strong_password(password, user)
     if User.objects.filter(email=user.email).exists():  # before the costly hash; the constraint decides
@@ -66,22 +84,41 @@ def register_user(*, email: str, name: str, password: str, role: Role, address: 
 
     Raise ApiError 403 for another role and 429, and ValidationFailed.
     """
-    if role not in (Role.CUSTOMER, Role.STORE_OWNER):
-        raise ApiError(403, "Only customers and store owners can register. Staff are invited by a store owner.")
-    decision = hit("register", address_key(address), limit=settings.LOGIN_LIMIT, strict=True)
-    raise_if_limited(decision)
-    user = create_user(email=email, name=name, password=password, role=role, now=now)
+    decision = limit_registrations(role=role, address=address)
+    user = create_user(email=email, name=name, password=password, role=role, now=now, **rights_of_registered_users())
     message = address_verification_email(user.email, create_link_token(user, LinkPurpose.VERIFY_EMAIL, now=now))
     transaction.on_commit(lambda: email_outbox.send(message))
     return _start_sign_in(user, now, decision)
 
 
+def limit_registrations(*, role: Role, address: str) -> RateLimitDecision:
+    """Count a registration from this address. Raise ApiError 403 where it is not allowed, and 429."""
+    if settings.REGISTRATION in ("invited", "closed"):
+        raise ApiError(403, "Nobody can register here. Ask the operator for an account.")
+    if role not in REGISTERING_ROLES:
+        raise ApiError(403, "Only customers and store owners can register. Staff are invited by a store owner.")
+    decision = hit("register", address_key(address), limit=settings.LOGIN_LIMIT, strict=True)
+    raise_if_limited(decision)
+    return decision
+
+
+def rights_of_registered_users() -> dict[str, Any]:
+    """Return the arguments of `create_user` for somebody whom no administrator created."""
+    return {
+        "may_run_inference": settings.REGISTERED_MAY_RUN_INFERENCE,
+        "monthly_token_limit": settings.REGISTERED_MONTHLY_TOKEN_LIMIT or None,
+    }
+
+
 def sign_in(*, email: str, password: str, address: str, now: datetime) -> TokenPair:
     """Return the tokens of a new sign-in.
 
-    Raise ApiError 401, the same for every wrong pair, and 429 before any hashing.
+    Raise ApiError 401, the same for every wrong pair, 429 before any hashing, and 403 for an e-mail address that
+    must be confirmed first.
     """
     user, decision = check_credentials(email=email, password=password, address=address, now=now)
+    if settings.REGISTRATION == "verified" and not user.email_verified_at and user.role in REGISTERING_ROLES:
+        raise ApiError(403, "Confirm your e-mail address first: we sent you a link. A password reset confirms it too.")
     return _start_sign_in(user, now, decision)
 
 
@@ -146,6 +183,12 @@ def sign_out(*, principal: Principal, refresh: str | None, now: datetime) -> Non
         with suppress(TokenError):  # an invalid token has no sign-in to revoke
             revoked.add(RefreshToken(refresh).sign_in_id)
     SignIn.objects.filter(id__in=revoked, user=principal.user, revoked_at=None).update(revoked_at=now)
+
+
+def revoke_sign_in(*, user: User, sign_in_id: uuid.UUID, now: datetime) -> None:
+    """End one of the user's sign-ins, with all its tokens. Raise NotFound for any other and for one that has ended."""
+    if not SignIn.objects.active_of(user, now=now).filter(pk=sign_in_id).order_by().update(revoked_at=now):
+        raise NotFound
 
 
 def change_password(*, user: User, old: str, new: str) -> RateLimitDecision:
@@ -281,6 +324,18 @@ def set_monthly_token_limit(*, user: User, tokens: int | None) -> None:
     user.refresh_from_db(fields=["monthly_token_limit"])
 
 
+def set_inference_access(*, user: User, is_allowed: bool) -> None:
+    """Set whether the user may run models. Their tokens and keys lose or gain the permission from the next request."""
+    User.objects.filter(pk=user.pk).update(may_run_inference=is_allowed)
+    user.refresh_from_db(fields=["may_run_inference"])
+
+
+def set_attachment_limits(*, user: User, max_bytes: int | None, max_count: int | None) -> None:
+    """Set the size and the number of the user's attachments in the shop. None means the default."""
+    User.objects.filter(pk=user.pk).update(attachment_byte_limit=max_bytes, attachment_count_limit=max_count)
+    user.refresh_from_db(fields=["attachment_byte_limit", "attachment_count_limit"])
+
+
 def revoke_api_key(*, api_key: ApiKey, now: datetime) -> None:
     """Refuse the key from the next request."""
     ApiKey.objects.filter(pk=api_key.pk, revoked_at=None).update(revoked_at=now)
@@ -289,7 +344,13 @@ def revoke_api_key(*, api_key: ApiKey, now: datetime) -> None:
 
 def _start_sign_in(user: User, now: datetime, decision: RateLimitDecision) -> TokenPair:
     SignIn.objects.filter(user=user, expires_at__lte=now).delete()
-    sign_in = SignIn.objects.create(user=user, created_at=now, refreshed_at=now, expires_at=now + RefreshToken.lifetime)
+    sign_in = SignIn.objects.create(
+        user=user,
+        token_version=user.token_version,
+        created_at=now,
+        refreshed_at=now,
+        expires_at=now + RefreshToken.lifetime,
+    )
     return _token_pair(sign_in, now, decision)
 
 

@@ -9,6 +9,8 @@ from shared.accounts.views import (
     RefreshView,
     RegisterView,
     ResetPasswordView,
+    SessionsView,
+    SessionView,
     TokenView,
     VerifyEmailView,
 )
@@ -18,6 +20,8 @@ urlpatterns = [
     path("token/refresh", RefreshView.as_view()),
     path("register", RegisterView.as_view()),
     path("logout", LogoutView.as_view()),
+    path("sessions", SessionsView.as_view()),
+    path("sessions/<uuid:sign_in_id>", SessionView.as_view()),
     path("change-password", ChangePasswordView.as_view()),
     path("forget-password", ForgetPasswordView.as_view()),
     path("reset-password", ResetPasswordView.as_view()),

@@ -1,7 +1,9 @@
 """Views of sign-in, token refresh, registration, sign-out and passwords."""
 
+import uuid
 from typing import Any, cast
 
+from django.conf import settings
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -10,7 +12,8 @@ from rest_framework.views import APIView
 
 from shared.accounts import recovery, schema, services
 from shared.accounts.authentication import Principal
-from shared.accounts.permissions import HasRole
+from shared.accounts.models import SignIn
+from shared.accounts.permissions import HasRole, IsSignedIn
 from shared.accounts.public_view import PublicView
 from shared.accounts.roles import Role
 from shared.accounts.serializers import (
@@ -22,10 +25,13 @@ from shared.accounts.serializers import (
     RefreshSerializer,
     RegistrationSerializer,
     ResetPasswordSerializer,
+    SessionSerializer,
     TokenPairSerializer,
 )
 from shared.api.idempotency.store import IdempotencyMode
 from shared.api.limits.rate_limits import RateLimitDecision, rate_limit_headers
+
+MAX_SESSIONS = 100  # in a list
 
 
 @schema.describe_sign_in
@@ -52,9 +58,11 @@ class RegisterView(PublicView):
 
     def post(self, request: Request) -> Response:
         body = _validated_data(RegistrationSerializer, request)
-        role = body.pop("permission")
-        pair = services.register_user(**body, role=role, address=_address(request), now=timezone.now())
-        return _pair_response(pair, status=201)
+        body |= {"role": body.pop("permission"), "address": _address(request), "now": timezone.now()}
+        if settings.REGISTRATION == "verified":
+            decision = recovery.request_registration(**body)
+            return Response(True, status=202, headers=rate_limit_headers(decision))
+        return _pair_response(services.register_user(**body), status=201)
 
 
 @schema.describe_sign_out
@@ -65,6 +73,29 @@ class LogoutView(APIView):
         body = _validated_data(LogoutSerializer, request)
         principal = cast(Principal, request.auth)
         services.sign_out(principal=principal, refresh=body.get("refresh"), now=timezone.now())
+        return Response(True)
+
+
+@schema.describe_sessions
+class SessionsView(APIView):
+    """The sign-ins of the user whose tokens are valid."""
+
+    permission_classes = [IsSignedIn]
+
+    def get(self, request: Request) -> Response:
+        principal = cast(Principal, request.auth)
+        sign_ins = SignIn.objects.active_of(principal.user, now=timezone.now())[:MAX_SESSIONS]
+        return Response(SessionSerializer(sign_ins, many=True, context={"current": principal.sign_in}).data)
+
+
+@schema.describe_end_session
+class SessionView(APIView):
+    """One sign-in of the user."""
+
+    permission_classes = [IsSignedIn]
+
+    def delete(self, request: Request, sign_in_id: uuid.UUID) -> Response:
+        services.revoke_sign_in(user=request.auth.user, sign_in_id=sign_in_id, now=timezone.now())
         return Response(True)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import structlog
-from django.db import connection
 from django.http import HttpRequest, JsonResponse
 
 CHECK_TIMEOUT_S = 3.0
@@ -23,19 +22,6 @@ def start_draining() -> None:
 
 def is_draining() -> bool:
     return _draining.is_set()
-
-
-async def check_database() -> None:
-    """Select from the database. Raise the error of the driver if it does not answer."""
-    await asyncio.to_thread(_select_one)
-
-
-def _select_one() -> None:
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
-    finally:
-        connection.close()  # the connection of this thread
 
 
 async def livez(request: HttpRequest) -> JsonResponse:

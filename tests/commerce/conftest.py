@@ -41,6 +41,13 @@ def make_user(role: Role, name: str = "some") -> User:
     return create_user(email=email, name=f"{name} {role}", password=None, role=role, now=timezone.now())
 
 
+def confirmed(user: User) -> User:
+    """Return the user after their e-mail address was confirmed."""
+    user.email_verified_at = timezone.now()
+    user.save(update_fields=["email_verified_at"])
+    return user
+
+
 def bearer(user: User | None) -> dict[str, str]:
     """Return the headers of a request by this user, or of an anonymous one for None."""
     if user is None:
@@ -57,7 +64,7 @@ def client_of(db: None) -> ApiClient:
 
 @pytest.fixture
 def owner(db: None) -> User:
-    return make_user(Role.STORE_OWNER)
+    return confirmed(make_user(Role.STORE_OWNER))
 
 
 @pytest.fixture

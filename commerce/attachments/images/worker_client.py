@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from commerce.attachments.images.limits import InvalidImage
+from shared.fair_slots import FairSlots, SlotsFull
 
 ROOT = Path(__file__).resolve().parents[3]
 MAX_CONCURRENT_JOBS = max(2, os.cpu_count() or 1)
+MAX_WAITING_JOBS_PER_USER = 16
 QUEUE_TIMEOUT_SECONDS = 20.0
 JOB_TIMEOUT_SECONDS = 60  # wall clock; the other limits are in `worker`
 STOP_TIMEOUT_SECONDS = 5.0
@@ -33,41 +35,47 @@ class ImageWorker:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._job_slots = threading.BoundedSemaphore(MAX_CONCURRENT_JOBS)
+        self._job_slots = FairSlots(MAX_CONCURRENT_JOBS, max_waiting_per_user=MAX_WAITING_JOBS_PER_USER)
         self._jobs: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._owner_pid = 0
 
-    def rewrite(self, source: IO[bytes], target: IO[bytes], content_type: str) -> tuple[int, int]:
+    def rewrite(self, source: IO[bytes], target: IO[bytes], content_type: str, *, user: str = "") -> tuple[int, int]:
         """Write the re-encoded image into `target` as `processing.rewrite` does, and return its width and height.
 
-        Raises InvalidImage, ImageWorkerUnavailable, and OSError where the disk is full.
+        `user` is whose turn it takes among the waiting jobs. Raises InvalidImage, ImageWorkerUnavailable, and OSError
+        where the disk is full.
         """
-        reply = self._run_job({"do": "rewrite", "content_type": content_type}, [source, target])
+        reply = self._run_job({"do": "rewrite", "content_type": content_type}, [source, target], user)
         return reply["width"], reply["height"]
 
     def make_sizes(
-        self, source: IO[bytes], targets: Sequence[IO[bytes]], content_type: str, sizes: Sequence[tuple[int, int]]
+        self,
+        source: IO[bytes],
+        targets: Sequence[IO[bytes]],
+        content_type: str,
+        sizes: Sequence[tuple[int, int]],
+        *,
+        user: str = "",
     ) -> None:
         """Write a WebP copy of each width and height into its target. Raises as `rewrite` does."""
-        self._run_job({"do": "sizes", "content_type": content_type, "sizes": list(sizes)}, [source, *targets])
+        self._run_job({"do": "sizes", "content_type": content_type, "sizes": list(sizes)}, [source, *targets], user)
 
     def stop(self) -> None:
         """Stop the process after its current jobs."""
         with self._lock:
             self._close()
 
-    def _run_job(self, job: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
-        if not self._job_slots.acquire(timeout=QUEUE_TIMEOUT_SECONDS):
-            raise ImageWorkerUnavailable
+    def _run_job(self, job: dict[str, Any], files: list[IO[bytes]], user: str) -> dict[str, Any]:
         try:
-            ours, theirs = socket.socketpair()
-            with ours:
-                with theirs:
-                    self._send(json.dumps(job).encode(), [*(file.fileno() for file in files), theirs.fileno()])
-                return _read_reply(ours)
-        finally:
-            self._job_slots.release()
+            with self._job_slots.acquire(user, timeout_s=QUEUE_TIMEOUT_SECONDS):
+                ours, theirs = socket.socketpair()
+                with ours:
+                    with theirs:
+                        self._send(json.dumps(job).encode(), [*(file.fileno() for file in files), theirs.fileno()])
+                    return _read_reply(ours)
+        except SlotsFull:
+            raise ImageWorkerUnavailable from None
 
     def _send(self, job: bytes, files: list[int]) -> None:
         """Send one job at a time, so that messages do not mix. A process that died is restarted once."""

@@ -118,18 +118,18 @@ def _message(name: str, error: object) -> str:
 
 @contextlib.contextmanager
 def prepare_files(
-    incoming_files: Sequence[IncomingFile], types: Sequence[FileType], *, has_worker: bool
+    incoming_files: Sequence[IncomingFile], types: Sequence[FileType], *, has_worker: bool, user: str
 ) -> Iterator[list[PreparedFile]]:
     """Yield the files ready to be stored. Their temporary files are closed after the `with` block.
 
-    Raises ValidationFailed for an image that cannot be decoded, worker_client.ImageWorkerUnavailable, and OSError
-    where the disk is full.
+    `user` is whose turn it takes among waiting images. Raises ValidationFailed for an image that cannot be decoded,
+    worker_client.ImageWorkerUnavailable, and OSError where the disk is full.
     """
     with contextlib.ExitStack() as open_files:
         prepared_files, errors = [], []
         for incoming, file_type in zip(incoming_files, types, strict=True):
             try:
-                prepared_files.append(_prepare_file(incoming, file_type, has_worker, open_files))
+                prepared_files.append(_prepare_file(incoming, file_type, has_worker, open_files, user))
             except InvalidImage as error:
                 errors.append(_message(incoming.name, error))
         if errors:
@@ -138,14 +138,14 @@ def prepare_files(
 
 
 def _prepare_file(
-    incoming: IncomingFile, file_type: FileType, has_worker: bool, open_files: contextlib.ExitStack
+    incoming: IncomingFile, file_type: FileType, has_worker: bool, open_files: contextlib.ExitStack, user: str
 ) -> PreparedFile:
     name = safe_name(incoming.name, EXTENSIONS[file_type])
     if file_type not in IMAGE_TYPES:
         length = incoming.file.seek(0, 2)
         return PreparedFile(file=incoming.file, name=name, content_type=file_type, length=length)
     file = open_files.enter_context(temporary_file())
-    width, height = image_worker.rewrite(incoming.file, file, file_type)
+    width, height = image_worker.rewrite(incoming.file, file, file_type, user=user)
     is_deferred = has_worker and width * height > MAX_INLINE_PIXELS
     return PreparedFile(
         file=file,
@@ -154,12 +154,18 @@ def _prepare_file(
         length=file.seek(0, 2),
         width=width,
         height=height,
-        sizes=None if is_deferred else make_sizes(file, file_type, width, height, open_files),
+        sizes=None if is_deferred else make_sizes(file, file_type, width, height, open_files, user=user),
     )
 
 
 def make_sizes(
-    file: IO[bytes], file_type: str, width: int, height: int, open_files: contextlib.ExitStack
+    file: IO[bytes],
+    file_type: str,
+    width: int,
+    height: int,
+    open_files: contextlib.ExitStack,
+    *,
+    user: str = "",
 ) -> list[tuple[ImageSize, IO[bytes]]]:
     """Return the smaller copies of an image, in temporary files that `open_files` closes.
 
@@ -167,7 +173,7 @@ def make_sizes(
     """
     sizes = all_sizes(width, height)
     targets = [open_files.enter_context(temporary_file()) for _ in sizes]
-    image_worker.make_sizes(file, targets, file_type, [(size.width, size.height) for size in sizes])
+    image_worker.make_sizes(file, targets, file_type, [(size.width, size.height) for size in sizes], user=user)
     return list(zip(sizes, targets, strict=True))
 
 

@@ -165,6 +165,7 @@ if not CELERY_BROKER_URL:
         "commerce.analytics.tasks.reconcile_nightly": 600.0,
         "commerce.catalog.search.tasks.update_index": 10.0,
         "commerce.catalog.search.tasks.update_vectors": 10.0,
+        "shared.accounts.tasks.clear_expired": 3600.0,
         "shared.sqlite.tasks.refresh_statistics": 6 * 3600.0,
         "shared.webhooks.tasks.deliver": 1.0,
         "shared.webhooks.tasks.delete_expired": 600.0,

@@ -17,7 +17,6 @@ from inference.batches.models import Batch, BatchRequest, BatchResult, Sweeper
 from inference.batches.services import (
     END_FIELDS,
     EXPIRED_MESSAGE,
-    INSERT_CHUNK_COUNT,
     cancel_batch,
     delete_batch,
     end_batch,
@@ -30,6 +29,7 @@ from inference.protocol.errors import ErrorCode
 SWEEPER_LEASE_DURATION = timedelta(seconds=10)
 SWEEPER_NAME = "batches"
 MAX_DELETED_PER_RUN = 20
+RESULT_CHUNK_COUNT = 1000
 
 logger = structlog.get_logger(__name__)
 _process_id = uuid.uuid4()
@@ -104,7 +104,7 @@ def _fail_unfinished(
         BatchResult(request_id=pk, error_code=code, error_message=message, processing_time_ms=0, created_at=now)
         for pk in unfinished.values_list("pk", flat=True)
     )
-    BatchResult.objects.bulk_create(results, batch_size=INSERT_CHUNK_COUNT)
+    BatchResult.objects.bulk_create(results, batch_size=RESULT_CHUNK_COUNT)
     batch.failed += unfinished.update(status=BatchRequest.Status.FAILED, lease=None)
     end_batch(batch, status or (Batch.Status.COMPLETED if batch.completed else Batch.Status.FAILED), now)
     batch.save(update_fields=["failed", *END_FIELDS])

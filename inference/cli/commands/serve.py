@@ -46,6 +46,10 @@ def serve(
     """
     if log_level:
         _set_log_level(log_level.upper())
+    try:
+        uvicorn_server.require_storage()  # before the model host starts
+    except uvicorn_server.CannotServe as error:
+        exit_with_error(str(error))
     require_tables()
     options = {"autoload": autoload, "max_loaded": max_loaded}
     settings.MODEL_POLICY = replace(

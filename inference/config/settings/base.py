@@ -157,6 +157,12 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_BROKER_POOL_ACQUIRE_TIMEOUT = 10  # seconds: no caller waits forever for a connection
 CELERY_BROKER_TRANSPORT_OPTIONS = transport_options(CELERY_BROKER_URL, prefix="stoa-inference:", max_seconds=5)
+
+# Tasks that each server runs, with or without workers.
+SERVER_PERIODIC_TASKS = {"inference.batches.insertion.sweep_abandoned_batches": 20.0}
+if not CELERY_BROKER_URL:
+    SERVER_PERIODIC_TASKS |= {"shared.accounts.tasks.clear_expired": 3600.0}
+
 # Limits per minute of an API key, of all credentials of a user, and of an IP address without a credential. Tokens count
 # prompts and outputs. The concurrency limits count requests that generate.
 KEY_REQUEST_LIMIT = env.int("STOA_KEY_REQUESTS_PER_MINUTE")

@@ -25,8 +25,16 @@ class NewUserForm(UserCreationForm):
 class UserForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = User
-        fields = ["email", "name", "role", "is_active", "monthly_token_limit"]
-        help_texts = {"monthly_token_limit": "At the model server, with all API keys of the user. Empty: the default."}
+        fields = [
+            "email", "name", "role", "is_active", "may_run_inference", "monthly_token_limit", "attachment_byte_limit",
+            "attachment_count_limit",
+        ]  # fmt: skip
+        help_texts = {
+            "may_run_inference": "Off for those who registered themselves, unless the settings allow it.",
+            "monthly_token_limit": "At the model server, with all API keys of the user. Empty: the default.",
+            "attachment_byte_limit": "Size of all files together. Empty: the quota of the settings.",
+            "attachment_count_limit": "Empty: the quota of the settings.",
+        }
 
     def clean_email(self) -> str:
         return User.objects.normalize_email(self.cleaned_data["email"])

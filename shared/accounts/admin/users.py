@@ -41,7 +41,8 @@ class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignor
     readonly_fields = ["password_link", "email_verified_at", "created_at", "last_login"]
     fieldsets = [
         (None, {"fields": ["email", "name", "role", "is_active", "password_link"]}),
-        ("Model server limits", {"fields": ["monthly_token_limit"]}),
+        ("Model server", {"fields": ["may_run_inference", "monthly_token_limit"]}),
+        ("Storage of the shop", {"fields": ["attachment_byte_limit", "attachment_count_limit"]}),
         ("Dates", {"fields": ["created_at", "email_verified_at", "last_login"]}),
     ]
     add_fieldsets = [(None, {"fields": ["email", "name", "role", "password1", "password2"]})]
@@ -57,7 +58,11 @@ class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignor
             services.change_user(
                 user=obj, name=data["name"], email=data["email"], role=data["role"], is_active=data["is_active"]
             )
+            services.set_inference_access(user=obj, is_allowed=data["may_run_inference"])
             services.set_monthly_token_limit(user=obj, tokens=data["monthly_token_limit"])
+            services.set_attachment_limits(
+                user=obj, max_bytes=data["attachment_byte_limit"], max_count=data["attachment_count_limit"]
+            )
             return
         user = services.create_user(
             email=data["email"],

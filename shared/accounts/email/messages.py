@@ -33,3 +33,15 @@ def address_verification_email(email: str, token: str) -> EmailMessage:
         token=token,
         footer="If it was not you, ignore this e-mail.",
     )
+
+
+def already_registered_email(email: str, token: str) -> EmailMessage:
+    return link_email(
+        to=email,
+        subject="You are registered already",
+        intro="Somebody registered with this e-mail address, which has an account. If it was you, sign in, or choose a "
+        "new password here:",
+        page="reset-password",
+        token=token,
+        footer="If it was not you, ignore this e-mail: nothing changes.",
+    )

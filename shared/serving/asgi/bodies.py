@@ -10,6 +10,8 @@ from shared.api.errors import ApiError
 from shared.serving.asgi.types import Event, Receive
 
 READ_TIMEOUT_SECONDS = 60.0
+MIN_BYTES_PER_SECOND = 500  # of a client, after MIN_RATE_GRACE_SECONDS
+MIN_RATE_GRACE_SECONDS = 20.0
 MAX_MEMORY_BYTES = 256 * 1024
 CHUNK_BYTES = 64 * 1024
 GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS  # zlib's flag for gzip's header and checksum
@@ -20,26 +22,32 @@ def body_too_large_error(max_bytes: int) -> ApiError:
 
 
 class DeadlineBody:
-    """A `receive` callable with a deadline for the whole body: READ_TIMEOUT_SECONDS times `factor`.
+    """A `receive` callable with a deadline for the whole body, READ_TIMEOUT_SECONDS times `factor`, and a minimum rate.
 
-    After the deadline it reports a disconnect, and `has_timed_out` is true.
+    Only the time in which it waits for the client counts for the rate, MIN_BYTES_PER_SECOND. After the deadline, and of
+    a slower client, it reports a disconnect, and `has_timed_out` is true.
     """
 
     def __init__(self, receive: Receive, *, factor: float = 1.0) -> None:
         self._receive = receive
-        self._deadline = asyncio.get_running_loop().time() + READ_TIMEOUT_SECONDS * factor
+        self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.time() + READ_TIMEOUT_SECONDS * factor
+        self._wait_budget_s = MIN_RATE_GRACE_SECONDS
         self._is_complete = False
         self.has_timed_out = False
 
     async def __call__(self) -> Event:
         if self._is_complete:
             return await self._receive()
+        started = self._loop.time()
         try:
-            async with asyncio.timeout_at(self._deadline):
+            async with asyncio.timeout_at(min(self._deadline, started + self._wait_budget_s)):
                 event = await self._receive()
         except TimeoutError:
             self.has_timed_out = True
             return {"type": "http.disconnect"}
+        self._wait_budget_s -= self._loop.time() - started
+        self._wait_budget_s += len(event.get("body", b"")) / MIN_BYTES_PER_SECOND
         self._is_complete = not event.get("more_body", False)
         return event
 

@@ -93,6 +93,8 @@ class _HttpWrapper:
                 await self._respond(scope, receive, sender)
             finally:
                 IN_PROGRESS.add(-1)
+                if "user_id" in fields and (mark_authenticated := scope.get("stoa.mark_authenticated")):
+                    mark_authenticated()
                 seconds = time.monotonic() - started
                 route = record_request(scope, sender.status, seconds)
                 _log(scope, sender.status, seconds, fields)

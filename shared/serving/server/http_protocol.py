@@ -6,14 +6,16 @@ connections. Parser errors are answered as JSON.
 
 import asyncio
 import resource
+from collections import Counter
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import structlog
 from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from shared.api.errors import Problem
+from shared.api.limits.rate_limits import address_key
 from shared.observability.request_id import bind_request_id, new_request_id
 from shared.serving.asgi.responses import problem_response_parts
 
@@ -21,7 +23,12 @@ MAX_HEAD_BYTES = 32 * 1024
 HEAD_TIMEOUT_SECONDS = 20.0
 WRITE_STALL_SECONDS = 30.0  # without the client reading
 MAX_CONNECTIONS = 10_000
+MAX_CONNECTIONS_PER_ADDRESS = 512  # on which nobody has authenticated
+RESERVED_SHARE = 0.1  # of the connections, for requests with a credential
+RESERVED_HEAD_TIMEOUT_SECONDS = 2.0
 RESERVED_FILES = 200  # of the process's open files: for databases, files and models
+
+CREDENTIAL_HEADERS = frozenset({b"authorization", b"x-api-key", b"cookie"})
 
 logger = structlog.get_logger(__name__)
 
@@ -39,25 +46,58 @@ def raise_connection_limit() -> int:
 class LimitedHttpProtocol(HttpToolsProtocol):
     """One HTTP connection.
 
-    A connection past the limit gets a 503, a head (request line and headers) past MAX_HEAD_BYTES a 400. A head that
-    takes too long, or a client that does not read, ends the connection.
+    A connection past the limits gets a 503, a head (request line and headers) past MAX_HEAD_BYTES a 400. A head that
+    takes too long, or a client that does not read, ends the connection. An address has only so many connections on
+    which nobody has authenticated, and the last ones of the process are for requests with a credential.
     """
 
     max_connections = MAX_CONNECTIONS  # of this process, with those of WebSockets
+    unauthenticated: ClassVar[Counter[str]] = Counter()  # connections by address
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self._address = ""  # while it is counted
+        self._needs_credential = False
+        self._refusal: Problem | None = None
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._needs_credential = len(self.connections) > self.max_connections - int(
+            self.max_connections * RESERVED_SHARE
+        )
         self._start_head_timer()
-        if len(self.connections) > self.max_connections:
+        if len(self.connections) > self.max_connections or not self._count_address():
             self._refuse(Problem.from_status(503, headers={"Retry-After": "1"}))
 
+    def mark_authenticated(self) -> None:
+        """Stop counting the connection for its address: a request on it was authenticated."""
+        self._needs_credential = False
+        if self._address:
+            self.unauthenticated[self._address] -= 1
+            if not self.unauthenticated[self._address]:
+                del self.unauthenticated[self._address]
+            self._address = ""
+
+    def handle_websocket_upgrade(self) -> None:
+        self.mark_authenticated()  # WebSockets have a limit of their own
+        super().handle_websocket_upgrade()
+
+    def _count_address(self) -> bool:
+        """Count the connection for its address. Return False if the address has too many.
+
+        The connections of proxies are those of their clients, whom the proxy limits.
+        """
+        if settings.TRUSTED_PROXY_COUNT or not self.client:
+            return True
+        self._address = address_key(self.client[0])
+        self.unauthenticated[self._address] += 1
+        return self.unauthenticated[self._address] <= MAX_CONNECTIONS_PER_ADDRESS
+
     def connection_lost(self, exc: Exception | None) -> None:
+        self.mark_authenticated()
         self._cancel_head_timer()
         self._cancel_stall_timer()
         super().connection_lost(exc)
@@ -87,6 +127,10 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._cancel_head_timer()
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD_BYTES:
             raise ValueError("head too large")  # the parser reports it as its own error
+        if self._needs_credential and not any(name in CREDENTIAL_HEADERS for name, _ in self.headers):
+            self._refusal = Problem.from_status(503, headers={"Retry-After": "1"})
+            raise ValueError("no credential")
+        self.scope["stoa.mark_authenticated"] = self.mark_authenticated  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
         if self.parser.should_upgrade() and not self._should_upgrade():
             self.cycle.keep_alive = False  # what follows is not HTTP/1.1
@@ -96,7 +140,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
             self.transport.close()  # in the middle of another response
             return
-        problem = Problem(
+        problem = self._refusal or Problem(
             status=400,
             code="invalid_request",
             message=f"This is not a valid HTTP/1.1 request, or its head is larger than {MAX_HEAD_BYTES} bytes.",
@@ -119,7 +163,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def _start_head_timer(self) -> None:
         self._head_bytes = 0
-        self._head_timer = self.loop.call_later(HEAD_TIMEOUT_SECONDS, self.transport.close)
+        seconds = RESERVED_HEAD_TIMEOUT_SECONDS if self._needs_credential else HEAD_TIMEOUT_SECONDS
+        self._head_timer = self.loop.call_later(seconds, self.transport.close)
 
     def _cancel_head_timer(self) -> None:
         if self._head_timer:

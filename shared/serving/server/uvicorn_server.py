@@ -10,6 +10,7 @@ import importlib
 import ipaddress
 import os
 import socket
+import sqlite3
 import threading
 import time
 from pathlib import Path
@@ -27,6 +28,7 @@ from shared.serving.processes.periodic_tasks import start_periodic_tasks
 from shared.serving.server.http_protocol import LimitedHttpProtocol, raise_connection_limit
 from shared.serving.server.memory import return_large_blocks
 from shared.serving.server.websocket_protocol import LimitedWebSocketProtocol
+from shared.serving.storage_checks import require_sqlite_file, require_writable_folders, sqlite_file
 from shared.sqlite.persistent_connections import keep_connections_open
 
 KEEP_ALIVE_SECONDS = 75  # longer than a proxy keeps a connection, or it would send into a closed one
@@ -53,6 +55,7 @@ def serve(
     Listen on the Unix socket `uds` if given, else on `host` and `port`; port 0 takes a free one, which the log shows.
     With `reload`, restart when a Python file of the application's package or of `shared` changes. Raise CannotServe.
     """
+    require_storage()
     listener = _unix_listener(uds) if uds else _tcp_listener(host, port)
     LimitedHttpProtocol.max_connections = raise_connection_limit()
     config = uvicorn.Config(
@@ -81,6 +84,23 @@ def serve(
         if uds:
             uds.unlink(missing_ok=True)
     logger.info("stopped", pid=os.getpid())
+
+
+def require_storage() -> None:
+    """Raise CannotServe if the folder of data cannot be written, or a file is no usable SQLite database.
+
+    A PostgreSQL server may be started later: readiness waits for it.
+    """
+    try:
+        require_writable_folders()
+        if (database := sqlite_file()) and database.exists():
+            require_sqlite_file(database)
+    except OSError as error:
+        raise CannotServe(f"The folder {settings.VAR_DIR} cannot be written: {error.strerror}.") from error
+    except sqlite3.Error as error:
+        raise CannotServe(
+            f"The database {sqlite_file()} cannot be used: {error}. Check its owner and its disk, or restore a backup."
+        ) from error
 
 
 def _package_folder(module: str) -> str:

@@ -13,6 +13,7 @@ from pytest_django import Settings
 from commerce.attachments.models import Attachment
 from shared.accounts.models import User
 from shared.accounts.roles import Role
+from shared.accounts.services import set_attachment_limits
 from tests.commerce.attachments.conftest import Upload, files_in
 from tests.commerce.attachments.samples import pdf_file
 from tests.commerce.conftest import bearer, make_user
@@ -73,3 +74,28 @@ def test_n4_of_twenty_concurrent_uploads_no_more_than_the_quota_are_stored(
         statuses = sorted(pool.map(send, range(20)))
     assert statuses == [200] * 5 + [413] * 15
     assert Attachment.objects.aggregate(size=Sum("size"))["size"] == 5 * len(pdf_file())
+
+
+def test_n4_me_shows_the_quota_and_what_is_left_and_the_admin_sets_it_for_one_user(
+    upload: Upload, customer: User, media_root: Path
+):
+    assert upload(PDF).status_code == 200
+    client, size = Client(headers=bearer(customer)), len(pdf_file())
+    default = 50 * 1024 * 1024
+    assert client.get("/api/me").json()["storage"] == {
+        "max_bytes": default, "max_files": 200, "remaining_bytes": default - size, "remaining_files": 199
+    }  # fmt: skip
+
+    set_attachment_limits(user=customer, max_bytes=size * 2, max_count=None)
+    assert client.get("/api/me").json()["storage"] == {
+        "max_bytes": size * 2, "max_files": 200, "remaining_bytes": size, "remaining_files": 199
+    }  # fmt: skip
+    assert [upload(PDF).status_code for _ in range(2)] == [200, 413]
+    set_attachment_limits(user=customer, max_bytes=None, max_count=2)
+    assert client.get("/api/me").json()["storage"]["remaining_files"] == 0
+    assert upload(PDF).status_code == 413
+
+
+def test_n4_me_of_a_super_admin_has_no_quota(admin: User):
+    storage = Client(headers=bearer(admin)).get("/api/me").json()["storage"]
+    assert storage == dict.fromkeys(["max_bytes", "max_files", "remaining_bytes", "remaining_files"])

@@ -12,6 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from commerce.catalog.models import Product
+from commerce.descriptions import drafts
 from commerce.descriptions.drafts import accept_draft, discard_draft
 from commerce.descriptions.models import DescriptionDraft
 from commerce.shops.models import Shop
@@ -206,3 +207,10 @@ def test_one_of_ten_concurrent_decisions_wins(product: Product, draft: Descripti
     draft.refresh_from_db()
     assert product.description == (draft.text if draft.state == "accepted" else "As it was.")
     assert AuditEntry.objects.count() == (draft.state == "accepted")
+
+
+def test_n4_a_product_has_its_newest_drafts_only(product: Product, staff: User, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(drafts, "MAX_DRAFTS_PER_PRODUCT", 3)
+    other = make_draft(make_product(product.shop, "other-lamp"), staff)
+    made = [make_draft(product, staff) for _ in range(5)]
+    assert set(DescriptionDraft.objects.all()) == {other, *made[2:]}

@@ -1,6 +1,7 @@
 """Services that create, answer and delete reviews and questions."""
 
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,6 +11,7 @@ from django.utils import timezone
 
 from commerce.catalog.models import Product
 from commerce.orders.models import OrderLine
+from commerce.reviews import services
 from commerce.reviews.models import Question, Review
 from commerce.reviews.services import answer_question, delete_question, delete_review
 from commerce.shops.models import Shop
@@ -223,3 +225,28 @@ def test_deletions_by_super_admins_are_decisions_with_the_text(lamp: Product, cu
     )
     content = entry.details["content"]
     assert (content["question"], content["answer"]) == ("Why?", "")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("kind", ["QUESTIONS", "REVIEWS"])
+def test_n4_of_concurrent_requests_no_more_than_the_maximum_are_written(
+    customer: User, shop: Shop, monkeypatch: pytest.MonkeyPatch, kind: str
+):
+    monkeypatch.setattr(services, f"MAX_{kind}_PER_USER", 2)
+    products = [make_goods(shop, f"lamp-{number}") for number in range(8)]
+
+    def write(product: Product) -> str:
+        try:
+            ask(customer, product) if kind == "QUESTIONS" else review(customer, product)
+        except ValidationFailed as error:
+            return str(error.problem.errors["product_id"])
+        finally:
+            connection.close()
+        return "written"
+
+    with ThreadPoolExecutor(8) as threads:
+        results = Counter(threads.map(write, products))
+    assert results["written"] == 2
+    assert len(results) == 2
+    assert any("2" in refusal and "0 are left" in refusal for refusal in results)
+    assert (Question if kind == "QUESTIONS" else Review).objects.count() == 2

@@ -83,6 +83,8 @@ TABLE = [
     row("POST /api/register",                   "201", NEW_USER),
     row("POST /api/logout",                     "401 200 200 200 200 200 200 200", {"refresh": "{refresh}"}),
     row("GET /api/me",                          "401 200 200 200 200 200 200 200"),
+    row("GET /api/sessions",                    "401 200 200 200 200 200 200 200"),
+    row("DELETE /api/sessions/{session}",       "401 200 404 404 404 404 404 404"),
     row("POST /api/change-password",            "401 200 200 200 200 200 200 200", PASSWORDS),
     row("POST /api/forget-password",            "200", {"email": "{email}"}),
     row("POST /api/reset-password",             "200", {"token": "{reset}", "password": "another good passphrase"}),

@@ -28,7 +28,7 @@ from commerce.shops.invitations import SALT
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from commerce.webhooks.events import ShopEvent
 from shared.accounts.email.links import LinkPurpose, create_link_token
-from shared.accounts.models import User
+from shared.accounts.models import SignIn, User
 from shared.accounts.roles import Role
 from shared.accounts.services import TokenPair, create_user, sign_in
 from shared.webhooks.services import build_delivery, create_endpoint, event_body
@@ -139,6 +139,7 @@ def make_world() -> World:
         "password": PASSWORD,
         "email": customer.email,
         "refresh": _signed_in(customer).refresh,
+        "session": SignIn.objects.filter(user=customer).latest("created_at").pk,
         "reset": create_link_token(customer, LinkPurpose.RESET_PASSWORD, now=now),
         "verification": create_link_token(customer, LinkPurpose.VERIFY_EMAIL, now=now),
         "member": world.users["staff"].pk,
@@ -185,7 +186,11 @@ def _webhook(owner: User) -> dict[str, Any]:
 
 def _user(identity: str, role: Role) -> User:
     email = f"{identity.replace(' ', '-').replace(chr(39), '')}@example.com"
-    return create_user(email=email, name=identity.title(), password=PASSWORD, role=role, now=timezone.now())
+    user = create_user(email=email, name=identity.title(), password=PASSWORD, role=role, now=timezone.now())
+    if role == Role.STORE_OWNER:  # others are not invited by an unconfirmed owner
+        user.email_verified_at = timezone.now()
+        user.save(update_fields=["email_verified_at"])
+    return user
 
 
 def _signed_in(user: User) -> TokenPair:

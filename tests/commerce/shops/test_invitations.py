@@ -1,5 +1,7 @@
 """Invitations of staff by signed links."""
 
+import re
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +16,7 @@ from shared.accounts.email.links import InvalidLink
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import sign_in
-from tests.commerce.conftest import ApiClient, make_user
+from tests.commerce.conftest import ApiClient, confirmed, make_user
 from tests.shared.accounts.emails import sent_emails, token_in
 
 PASSWORD = "a good long passphrase"
@@ -23,7 +25,7 @@ EMAIL = "newcomer@example.com"
 
 @pytest.fixture
 def other_shop(db: None) -> Shop:
-    return Shop.objects.create(owner=make_user(Role.STORE_OWNER, "other"), name="Other", slug="other")
+    return Shop.objects.create(owner=confirmed(make_user(Role.STORE_OWNER, "other")), name="Other", slug="other")
 
 
 def invite(client_of: ApiClient, user: User | None, shop: Shop, email: str = EMAIL) -> Any:
@@ -139,8 +141,38 @@ def test_invitations_are_limited_per_owner_and_per_inbox(
     assert statuses == [201] * 5 + [429] * 2
 
 
-def test_a_shops_name_cannot_inject_email_headers(shop: Shop, link_to: Any):
-    Shop.objects.update(name="Corner\r\nBcc: everybody@example.com")
-    link_to(shop)
-    assert mail.outbox[-1].subject == "Invitation to work at Corner Bcc: everybody@example.com"
-    assert mail.outbox[-1].recipients() == [EMAIL]
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("Müller & Söhne (2nd)", "Müller & Söhne (2nd)"),
+        ("Ben's Books Ltd.", "Ben's Books Ltd."),
+        ("Corner\r\nBcc: everybody@example.com", "a shop"),
+        ("Win now https://evil.example", "a shop"),
+        ("Win now at evil.example", "a shop"),
+        ("evil\u3002example", "a shop"),
+        ("Corner\u2028You won", "a shop"),
+        ("x" * 61, "a shop"),
+    ],
+)
+def test_n8_an_invitation_has_a_checked_name_and_no_link_of_the_owner(shop: Shop, link_to: Any, name: str, shown: str):
+    Shop.objects.update(name=name)
+    token = link_to(shop)
+    (message,) = mail.outbox
+    assert message.subject == f"Invitation to work at {shown}"
+    assert message.recipients() == [EMAIL]
+    links = re.findall(r"\S*://\S*", str(message.body))
+    assert links == [f"http://localhost:3000/join?token={token.replace(':', '%3A')}"]
+    assert "evil" not in str(message.body)
+
+
+def test_n8_an_owner_without_a_confirmed_email_invites_nobody(client_of: ApiClient, owner: User, shop: Shop):
+    User.objects.update(email_verified_at=None)
+    assert invite(client_of, owner, shop).status_code == 403
+    assert sent_emails() == []
+    assert not StaffInvitation.objects.exists()
+
+
+def test_n8_a_shop_invites_fifty_people_a_day(client_of: ApiClient, owner: User, shop: Shop):
+    statuses = Counter(invite(client_of, owner, shop, f"{number}@example.com").status_code for number in range(60))
+    assert statuses == {201: 50, 429: 10}
+    assert StaffInvitation.objects.count() == 50

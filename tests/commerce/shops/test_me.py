@@ -29,6 +29,12 @@ def test_a_customer_gets_their_own_record(client_of: ApiClient, customer: User):
         "shops": [],
         "managed_shop": None,
         "profile": {"customer_id": customer.pk, "contact": None},
+        "storage": {
+            "max_bytes": 50 * 1024 * 1024,
+            "max_files": 200,
+            "remaining_bytes": 50 * 1024 * 1024,
+            "remaining_files": 200,
+        },
     }
 
 

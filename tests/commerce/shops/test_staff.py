@@ -14,14 +14,14 @@ from shared.accounts.email.links import InvalidLink
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import sign_in
-from tests.commerce.conftest import ApiClient, make_user
+from tests.commerce.conftest import ApiClient, confirmed, make_user
 
 PASSWORD = "a good long passphrase"
 
 
 @pytest.fixture
 def other_shop(db: None) -> Shop:
-    return Shop.objects.create(owner=make_user(Role.STORE_OWNER, "other"), name="Other", slug="other")
+    return Shop.objects.create(owner=confirmed(make_user(Role.STORE_OWNER, "other")), name="Other", slug="other")
 
 
 def invite(shop: Shop, email: str, age: timedelta = timedelta()) -> StaffInvitation:

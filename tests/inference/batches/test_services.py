@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from inference.batches import services
+from inference.batches.insertion import REQUEST_OVERHEAD_BYTES
 from inference.batches.models import Batch, BatchRequest
 from inference.batches.services import NewRequest, create_batch
 from inference.batches.worker import leases, sweeper
@@ -31,14 +32,14 @@ def test_a_batch_is_created_with_all_requests_or_not_at_all(user: User):
 
 
 def test_batches_of_one_user_share_a_storage_limit(user: User, settings):
-    settings.MAX_BATCH_BYTES_PER_USER = 4 * (services.REQUEST_OVERHEAD_BYTES + 2)
+    settings.MAX_BATCH_BYTES_PER_USER = 4 * (REQUEST_OVERHEAD_BYTES + 2)
 
     def make(count: int) -> Batch:
         requests = [NewRequest(str(number), "{}") for number in range(count)]
         return create_batch(user=user, kind=Batch.Kind.NATIVE, model_id="m", requests=requests, now=NOW)
 
     first = make(3)
-    assert first.size == 3 * (services.REQUEST_OVERHEAD_BYTES + 2)
+    assert first.size == 3 * (REQUEST_OVERHEAD_BYTES + 2)
     with pytest.raises(ApiError) as refused:
         make(2)
     assert refused.value.problem.status == 413
@@ -111,6 +112,7 @@ def test_failed_requests_are_retried_as_a_new_batch(make_batch: MakeBatch):
 NOT_RETRIED_FIELDS = {
     "id", "batch_id", "status", "size", "reserved_tokens", "total", "completed", "failed", "prompt_tokens",
     "completion_tokens", "webhook_url", "created_at", "expires_at", "ended_at", "sent_at", "resume_at", "backoff_count",
+    "accept_before",
 }  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """Services of files: rows and contents stay consistent whatever fails in between."""
 
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 from pytest_django import Settings
 
+from inference.files import services
 from inference.files.models import StoredFile
 from inference.files.services import delete_file, find_file, finish_file, sweep_files, upload_file, write_file
 from shared.accounts.models import User
@@ -138,3 +141,23 @@ def test_no_database_connection_is_held_during_storage_access(
     assert sweep_files(now=NOW + timedelta(hours=1)) == 1
 
     assert held == [("_save", False), ("_save", False), ("delete", False), ("delete", False)]
+
+
+def test_n4_of_concurrent_uploads_no_more_than_the_maximum_are_stored(
+    owner: User, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(services, "MAX_FILES_PER_USER", 3)
+
+    def upload(_: int) -> int:
+        try:
+            uploaded(owner)
+        except ApiError as error:
+            return error.problem.status
+        finally:
+            connection.close()
+        return 200
+
+    with ThreadPoolExecutor(8) as threads:
+        statuses = Counter(threads.map(upload, range(20)))
+    assert statuses == {200: 3, 413: 17}
+    assert len(names(folder)) == StoredFile.objects.count() == 3

@@ -6,12 +6,15 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.test import Client
 from django.utils import timezone
+from pytest_django import Settings
 
+from shared.accounts.authentication import authenticate
 from shared.accounts.models import User
 from shared.accounts.roles import Role
-from shared.accounts.services import create_user
+from shared.accounts.services import create_api_key, create_user, set_inference_access
 from shared.api.errors import ValidationFailed
-from tests.shared.accounts.conftest import is_accepted, make_user
+from tests.shared.accounts.conftest import PASSWORD, is_accepted, make_user
+from tests.shared.accounts.emails import sent_emails, token_in
 
 pytestmark = pytest.mark.django_db
 
@@ -113,3 +116,66 @@ def test_a_user_without_a_password_cannot_sign_in() -> None:
 def test_create_user_refuses_a_weak_password() -> None:
     with pytest.raises(ValidationFailed):
         create_user(email="a@example.com", name="A", password="12345678", role=Role.STAFF, now=timezone.now())
+
+
+def sign_in_status(email: str = "grace@example.com", password: str = VALID["password"]) -> int:
+    body = {"email": email, "password": password}
+    return Client(raise_request_exception=False).post("/api/token", body, content_type="application/json").status_code
+
+
+@pytest.mark.parametrize("mode", ["invited", "closed"])
+def test_n5_nobody_registers_where_registration_is_off(settings: Settings, mode: str) -> None:
+    settings.REGISTRATION = mode
+    assert post().status_code == 403
+    assert not User.objects.exists()
+
+
+def test_n5_verified_registration_answers_alike_for_known_and_unknown_emails(settings: Settings) -> None:
+    settings.REGISTRATION = "verified"
+    known = make_user(email="ada@example.com")
+    answers = [post(), post(email=known.email, password="another passphrase")]
+    assert [(answer.status_code, answer.json()) for answer in answers] == [(202, True)] * 2
+    assert set(answers[0].headers) == set(answers[1].headers)
+    to_new, to_known = sent_emails()
+    assert (to_new.to, to_new.subject) == (["grace@example.com"], "Confirm your e-mail address")
+    assert (to_known.to, to_known.subject) == ([known.email], "You are registered already")
+    assert sign_in_status(known.email, PASSWORD) == 403, "an unconfirmed one"
+    assert sign_in_status(known.email, "another passphrase") == 401
+
+    assert sign_in_status() == 403
+    assert sign_in_status(password="a wrong one") == 401
+    body = {"token": token_in(to_new)}
+    assert Client().post("/api/verify-email", body, content_type="application/json").status_code == 200
+    assert sign_in_status() == 200
+
+
+def test_n5_verified_registration_sends_one_email_in_a_resend_interval(settings: Settings) -> None:
+    settings.REGISTRATION = "verified"
+    assert [post().status_code for _ in range(5)] == [202] * 5
+    assert len(sent_emails()) == 1
+    assert User.objects.count() == 1
+
+
+def test_n5_a_deactivated_user_gets_no_email_by_registering_again(settings: Settings) -> None:
+    settings.REGISTRATION = "verified"
+    make_user(email="grace@example.com")
+    User.objects.update(is_active=False)
+    assert post().status_code == 202
+    assert sent_emails() == []
+    assert not User.objects.get().is_active
+
+
+@pytest.mark.parametrize("is_allowed", [False, True])
+def test_n5_a_registered_owner_runs_no_model_unless_the_settings_or_an_admin_allow_it(
+    settings: Settings, is_allowed: bool
+) -> None:
+    settings.REGISTERED_MAY_RUN_INFERENCE = is_allowed
+    settings.REGISTERED_MONTHLY_TOKEN_LIMIT = 1000
+    token = post(permission="store_owner").json()["token"]
+    assert ("run_inference" in authenticate(token).permissions) is is_allowed
+    user = User.objects.get()
+    assert user.monthly_token_limit == 1000
+    _, key = create_api_key(user=user, name="k", now=timezone.now())
+    assert ("run_inference" in authenticate(key).permissions) is is_allowed
+    set_inference_access(user=user, is_allowed=not is_allowed)
+    assert [("run_inference" in authenticate(one).permissions) for one in (token, key)] == [not is_allowed] * 2

@@ -75,8 +75,3 @@ async def test_o6_a_hanging_check_is_not_started_again_and_readiness_returns_wit
 def test_alive_but_not_ready_while_draining():
     assert ask(one=passes).status_code == 503
     assert async_to_sync(health.livez)(RequestFactory().get("/livez")).status_code == 200
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_database_check_passes_if_it_answers():
-    assert ask(database=health.check_database).status_code == 200

@@ -15,6 +15,7 @@ from typing import Any
 from django.conf import settings
 
 from shared.observability.logging import configure_logging, logging_config
+from shared.observability.request_fields import current_fields
 from shared.serving.asgi import bodies
 from shared.serving.server import http_protocol, websocket_protocol
 from shared.serving.server.uvicorn_server import serve
@@ -112,6 +113,12 @@ async def page(scope: Any, receive: Any, send: Any) -> None:
     await answer(send, b"<p>", b"text/html; charset=utf-8")
 
 
+async def signed_in(scope: Any, receive: Any, send: Any) -> None:
+    """Answer as a request whose credential is valid."""
+    current_fields()["user_id"] = 1
+    await answer(send, b"{}")
+
+
 async def livez(scope: Any, receive: Any, send: Any) -> None:
     await answer(send, json.dumps({"left": len(left)}).encode())
 
@@ -134,7 +141,9 @@ async def socket(scope: Any, receive: Any, send: Any) -> None:
         left.append(scope["path"])
 
 
-ROUTES = {f"/{view.__name__}": view for view in (echo, stream, endless, flood, stuck, fail, fail_late, page, livez)}
+ROUTES = {
+    f"/{view.__name__}": view for view in (echo, stream, endless, flood, stuck, fail, fail_late, page, signed_in, livez)
+}
 
 
 async def project(scope: Any, receive: Any, send: Any) -> None:
@@ -158,12 +167,16 @@ def configure(given: dict[str, Any]) -> None:
             "VERSION": "0",
             "TRACING": False,
             "SERVER_PERIODIC_TASKS": {},
+            "VAR_DIR": tempfile.gettempdir(),
             "METRICS_DIR": Path(os.environ.get("STOA_METRICS_DIR", tempfile.gettempdir())) / "stoa-served",
         }
         | given.get("settings", {})
     )
     http_protocol.HEAD_TIMEOUT_SECONDS = given.get("head_timeout_s", http_protocol.HEAD_TIMEOUT_SECONDS)
     http_protocol.MAX_CONNECTIONS = given.get("max_connections", http_protocol.MAX_CONNECTIONS)
+    http_protocol.MAX_CONNECTIONS_PER_ADDRESS = given.get(
+        "max_connections_per_address", http_protocol.MAX_CONNECTIONS_PER_ADDRESS
+    )
     http_protocol.WRITE_STALL_SECONDS = given.get("write_stall_s", http_protocol.WRITE_STALL_SECONDS)
     bodies.READ_TIMEOUT_SECONDS = given.get("body_timeout_s", bodies.READ_TIMEOUT_SECONDS)
     websocket_protocol.WRITE_STALL_SECONDS = given.get("write_stall_s", websocket_protocol.WRITE_STALL_SECONDS)

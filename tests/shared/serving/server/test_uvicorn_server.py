@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx2
 import psutil
 import pytest
+from pytest_django import Settings
 
 from shared.serving.server.http_protocol import raise_connection_limit
 from shared.serving.server.uvicorn_server import CannotServe, serve
@@ -210,3 +211,71 @@ def test_with_reload_a_changed_file_restarts_the_server(start_server: StartServe
     assert served.get("/echo").status_code == 200
     served.process.send_signal(signal.SIGINT)
     assert served.process.wait(timeout=60) == 0
+
+
+HALF_SENT_HEAD = b"GET /echo HTTP/1.1\r\nHost: loc"
+
+
+def opened(stack: ExitStack, served: Served, count: int, sent: bytes) -> list[socket.socket]:
+    """Open connections one after the other, and send the bytes on each."""
+    connections = []
+    for _ in range(count):
+        connections.append(stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=60)))
+        connections[-1].sendall(sent)
+    return connections
+
+
+def whole_response(connection: socket.socket) -> bytes:
+    """Read a response of one chunk or more, so that the next one starts the next reading."""
+    response = b""
+    while not response.endswith(b"0\r\n\r\n"):
+        response += connection.recv(65536)
+    return response
+
+
+def request(path: str, *headers: str) -> bytes:
+    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: localhost", *headers, "\r\n"]).encode()
+
+
+def test_n9_an_address_has_so_many_connections_on_which_nobody_has_authenticated(start_server: StartServer):
+    served = start_server(max_connections_per_address=5)
+    with ExitStack() as stack:
+        (signed_in,) = opened(stack, served, 1, request("/signed_in"))
+        assert whole_response(signed_in).startswith(b"HTTP/1.1 200")
+        half_sent = opened(stack, served, 5, HALF_SENT_HEAD)
+        (refused,) = opened(stack, served, 1, b"")
+        assert refused.recv(12) == b"HTTP/1.1 503"
+        signed_in.sendall(request("/signed_in"))
+        assert whole_response(signed_in).startswith(b"HTTP/1.1 200")
+        half_sent[0].sendall(b"alhost\r\n\r\n")
+        assert half_sent[0].recv(12) == b"HTTP/1.1 200"
+        half_sent[0].close()
+        half_sent[1].close()
+        wait_until_running(served, 4)
+        (free,) = opened(stack, served, 1, request("/echo"))
+        assert free.recv(12) == b"HTTP/1.1 200"
+
+
+def test_n9_the_connections_of_a_trusted_proxy_are_not_counted_for_its_address(start_server: StartServer):
+    served = start_server(max_connections_per_address=2, settings={"TRUSTED_PROXY_COUNT": 1})
+    with ExitStack() as stack:
+        for client in opened(stack, served, 5, request("/echo")):
+            assert client.recv(12) == b"HTTP/1.1 200"
+
+
+def test_n9_the_last_connections_are_for_requests_with_a_credential(start_server: StartServer):
+    served = start_server(max_connections=20)
+    with ExitStack() as stack:
+        for client in opened(stack, served, 18, request("/echo")):
+            assert client.recv(12) == b"HTTP/1.1 200"
+        anonymous, signed_in = (
+            opened(stack, served, 1, request("/echo", *headers))[0] for headers in ([], ["Authorization: Bearer x"])
+        )
+        assert anonymous.recv(12) == b"HTTP/1.1 503"
+        assert signed_in.recv(12) == b"HTTP/1.1 200"
+
+
+def test_n13_a_folder_that_cannot_be_written_is_one_sentence(settings: Settings):
+    settings.VAR_DIR = Path("/proc")
+    with pytest.raises(CannotServe, match="/proc cannot be written: "):
+        serve("tests.shared.serving.wrapped:application")

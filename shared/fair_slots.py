@@ -1,0 +1,66 @@
+"""Slots that the threads of many users take in turn, so that one user's many jobs do not delay another user's few."""
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Iterator
+
+
+class SlotsFull(Exception):
+    """The user has too many jobs waiting, or none of the slots became free in time."""
+
+
+class FairSlots:
+    """Semaphore for threads. Users who wait take turns, and each may have only so many jobs waiting."""
+
+    def __init__(self, count: int, *, max_waiting_per_user: int) -> None:
+        self._free = count
+        self._max_waiting = max_waiting_per_user
+        self._lock = threading.Lock()
+        self._queues: dict[str, deque[threading.Event]] = {}  # in order of the users' turns
+
+    @contextlib.contextmanager
+    def acquire(self, user: str, *, timeout_s: float) -> Iterator[None]:
+        """Wait for a slot, and hold it until the block ends. Raise SlotsFull."""
+        turn = self._enqueue(user)
+        if turn and not turn.wait(timeout_s) and self._withdraw(user, turn):
+            raise SlotsFull
+        try:
+            yield
+        finally:
+            self._release()
+
+    def _enqueue(self, user: str) -> threading.Event | None:
+        """Take a free slot and return None, or return the event of the turn to wait for."""
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                return None
+            queue = self._queues.setdefault(user, deque())
+            if len(queue) >= self._max_waiting:
+                raise SlotsFull
+            turn = threading.Event()
+            queue.append(turn)
+            return turn
+
+    def _withdraw(self, user: str, turn: threading.Event) -> bool:
+        """Leave the queue. Return False if the turn has come, so that the slot is held."""
+        with self._lock:
+            if turn.is_set():
+                return False
+            queue = self._queues[user]
+            queue.remove(turn)
+            if not queue:
+                del self._queues[user]
+            return True
+
+    def _release(self) -> None:
+        with self._lock:
+            if not self._queues:
+                self._free += 1
+                return
+            user = next(iter(self._queues))
+            queue = self._queues.pop(user)
+            queue.popleft().set()
+            if queue:
+                self._queues[user] = queue  # behind the other users

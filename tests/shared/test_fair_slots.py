@@ -1,0 +1,56 @@
+"""Row N11: users take turns at slots, and one user has only so many jobs waiting."""
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from shared.fair_slots import FairSlots, SlotsFull
+
+
+def wait_until_waiting(slots: FairSlots, count: int) -> None:
+    while sum(map(len, slots._queues.values())) < count:
+        threading.Event().wait(0.001)
+
+
+def test_n11_users_take_turns_however_many_jobs_one_of_them_has_waiting():
+    slots, order = FairSlots(1, max_waiting_per_user=100), list[str]()
+
+    def work(user: str) -> None:
+        with slots.acquire(user, timeout_s=60):
+            order.append(user)
+
+    with ThreadPoolExecutor(40) as threads:
+        jobs: list[Future[None]] = []
+        with slots.acquire("other", timeout_s=60):
+            for number, user in enumerate(["crowd"] * 30 + ["one", "two", "one"]):
+                jobs.append(threads.submit(work, user))
+                wait_until_waiting(slots, number + 1)
+        for job in jobs:
+            job.result(60)
+    assert order[:6] == ["crowd", "one", "two", "crowd", "one", "crowd"]
+    assert len(order) == 33
+
+
+def test_n11_a_user_with_too_many_waiting_jobs_is_refused_at_once_and_others_are_not():
+    slots = FairSlots(1, max_waiting_per_user=2)
+    with ThreadPoolExecutor(4) as threads:
+        with slots.acquire("crowd", timeout_s=60):
+            jobs = [threads.submit(lambda: slots.acquire("crowd", timeout_s=60).__enter__()) for _ in range(1)]
+            wait_until_waiting(slots, 1)
+            with pytest.raises(SlotsFull), slots.acquire("crowd", timeout_s=0):
+                raise AssertionError
+            with pytest.raises(SlotsFull), slots.acquire("other", timeout_s=0):
+                raise AssertionError
+            wait_until_waiting(slots, 1)
+        jobs[0].result(60)
+
+
+def test_n11_a_job_that_gave_up_takes_no_turn():
+    slots = FairSlots(1, max_waiting_per_user=2)
+    with slots.acquire("a", timeout_s=1):
+        for _ in range(5):
+            with pytest.raises(SlotsFull), slots.acquire("b", timeout_s=0):
+                raise AssertionError
+    with slots.acquire("b", timeout_s=0), pytest.raises(SlotsFull), slots.acquire("a", timeout_s=0):
+        raise AssertionError
