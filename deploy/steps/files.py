@@ -45,8 +45,10 @@ def write_private(path: Path, value: Any) -> None:
     draft.replace(path)
 
 
-def choose_port(name: str, requested: int | None, default: int, reserved: int | None = None) -> int:
-    """Return the requested port, else the default one, else a free one; never the port reserved for another server.
+def choose_port(
+    name: str, requested: int | None, default: int, reserved: int | None = None, last: int | None = None
+) -> int:
+    """Return the requested port, else the default one, that of the last time or any free one; never the reserved one.
 
     Raise StepError if the requested port is taken.
     """
@@ -58,8 +60,11 @@ def choose_port(name: str, requested: int | None, default: int, reserved: int | 
         return requested
     if default != reserved and is_free(default):
         return default
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    if last is not None and last != reserved and is_free(last):
+        port = last
+    else:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
     say(f"  Port {default} is taken: {name} gets {port}.")
     return port
 

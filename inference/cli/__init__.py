@@ -20,7 +20,8 @@ SERVER_COMMANDS = ("serve", "runserver", "host", "worker")
 
 def main() -> None:
     """Run the command of sys.argv. The exit code is 0 or one of `inference.cli.errors`."""
-    command = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    debug = sys.argv[1:2] == ["--debug"]
+    command = sys.argv[1 + debug] if len(sys.argv) > 1 + debug else "--help"
     settings = "dev" if command == "runserver" else "base"
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", f"inference.config.settings.{settings}")
     if command not in SERVER_COMMANDS:
@@ -43,4 +44,11 @@ def main() -> None:
     try:
         app(args=sys.argv[1:] or ["--help"])
     except DatabaseError as error:
+        if debug:
+            raise
         exit_with_database_error(error)
+    except Exception as error:
+        if debug or command in SERVER_COMMANDS:
+            raise
+        print(f"stoa: {type(error).__name__}: {error}. For the traceback: stoa --debug {command} ...", file=sys.stderr)
+        sys.exit(1)

@@ -8,6 +8,9 @@ from django.conf import settings
 
 from inference.cli.commands import batch, info, keys, models, webhooks
 from inference.cli.commands.bench import bench
+from inference.cli.commands.chat import chat
+from inference.cli.commands.doctor import doctor
+from inference.cli.commands.logs import logs
 from inference.cli.commands.ps import ps
 from inference.cli.commands.run import run
 from inference.cli.commands.runserver import runserver
@@ -19,7 +22,6 @@ app = typer.Typer(
     name="stoa",
     help="The model server. Django's commands work too: migrate, check, createsuperuser, ...",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command()(serve)
@@ -28,6 +30,7 @@ app.command(add_help_option=False, context_settings={"allow_extra_args": True, "
 )
 app.command()(worker)
 app.command()(run)
+app.command()(chat)
 app.command()(ps)
 app.command()(bench)
 app.add_typer(models.app, name="models")
@@ -36,6 +39,8 @@ app.add_typer(batch.app, name="batch")
 app.add_typer(webhooks.app, name="webhooks")
 app.command()(info.version)
 app.command()(info.info)
+app.command()(doctor)
+app.command()(logs)
 
 
 @app.command()
@@ -48,7 +53,10 @@ def host(
 
 
 @app.callback(invoke_without_command=True)
-def main(version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
+def main(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")] = False,
+) -> None:
     """Run the model server and its tools."""
     if version:
         info.version()

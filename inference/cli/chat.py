@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import json
+from collections.abc import Iterator
 
 import typer
+from django.conf import settings
 
 from inference.cli.errors import error_message
 from inference.cli.generation import print_generation
@@ -20,6 +22,7 @@ from inference.cli.temporary_host import loaded_model
 from inference.engine import ContextLengthExceeded, EngineError
 from shared.api.errors import ApiError
 
+HISTORY_LENGTH = 1000
 PROMPT = ">>> "
 CONTINUATION_PROMPT = "... "
 MULTILINE_QUOTES = '"""'
@@ -45,9 +48,7 @@ class ChatSession:
 
     def run(self) -> None:
         """Chat until the user exits. Raise as `services.load_model` does."""
-        with contextlib.suppress(ImportError):
-            import readline  # noqa: F401  enables line editing and history, where Python has it
-        with asyncio.Runner() as runner:
+        with _line_editing(), asyncio.Runner() as runner:
             model = loaded_model(self._model)
             runner.run(model.__aenter__())
             try:
@@ -123,6 +124,26 @@ class ChatSession:
     @property
     def _system(self) -> str:
         return next((message["content"] for message in self._messages if message["role"] == "system"), "")
+
+
+@contextlib.contextmanager
+def _line_editing() -> Iterator[None]:
+    """Let lines be edited and earlier ones be recalled, also those of earlier chats, where Python has readline."""
+    try:
+        import readline
+    except ImportError:
+        yield
+        return
+    history = settings.VAR_DIR / "chat-history"
+    with contextlib.suppress(OSError):
+        readline.read_history_file(history)
+    readline.set_history_length(HISTORY_LENGTH)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            history.touch(mode=0o600)  # prompts are private
+            readline.write_history_file(history)
 
 
 def _read_message() -> str:

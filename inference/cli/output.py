@@ -1,4 +1,4 @@
-"""Output of lists: a table on a terminal, tab-separated lines elsewhere, or JSON."""
+"""Output of lists: a table on a terminal, tab-separated lines with a header elsewhere, or JSON."""
 
 import json
 import sys
@@ -14,9 +14,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows, with the column names on a terminal only."""
+    """Print rows under the names of their columns."""
     if not sys.stdout.isatty():
-        for row in rows:
+        for row in (columns, *rows):
             typer.echo("\t".join(escape_control_characters(str(value)) for value in row))
         return
     table = Table(*columns)

@@ -25,6 +25,7 @@ from inference.downloads import hub
 from inference.downloads.hub import Repository
 from inference.downloads.selection import RepositoryFile, choose_files
 from inference.engine import HostUnavailable
+from inference.registry.catalog import CatalogModel, model_format, read_catalog
 from inference.registry.services import find_model, unload_model
 from shared.accounts.models import User
 from shared.api.errors import ApiError
@@ -32,6 +33,7 @@ from shared.api.errors import ApiError
 DOWNLOADS_FOLDER = ".downloads"
 ORIGIN_FILE = "download.json"  # in the folder of each downloaded model
 CHUNK_BYTES = 1024 * 1024
+GGUF_SUFFIX = ".gguf"
 
 _MODEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -80,11 +82,7 @@ def download_model(
     id, 503 if the hub does not answer, 507 if the disk is full.
     """
     model_id = repo_id.rpartition("/")[2] if name is None else name
-    if not _MODEL_ID.fullmatch(model_id):
-        raise ApiError(
-            400,
-            f"{model_id[:100]!r} is not a model id. Use up to 100 letters, digits and . _ -, a letter or digit first.",
-        )
+    _check_id(model_id)
     repository = hub.read_repository(repo_id, revision)
     files = choose_files(repository.files, include=include, quantize=quantize)
     origin = Origin(repository.id, repository.commit, [file.path for file in files])
@@ -109,6 +107,39 @@ def download_model(
     )
 
 
+def add_model(*, source: Path, name: str | None = None) -> CatalogModel:
+    """Copy a model's folder or GGUF file into the first folder of STOA_MODELS_DIR, and return its entry there.
+
+    name: the model's id; None is the source's name. Raise ApiError: 400 if there is no model, 409 if another model has
+    this id, 507 if it cannot be copied.
+    """
+    source = source.resolve()
+    model_id = source.name if name is None else name
+    if source.is_file() and not model_id.endswith(GGUF_SUFFIX):
+        model_id += GGUF_SUFFIX
+    _check_id(model_id)
+    if model_format(source) is None:
+        what = (
+            "is no GGUF file" if source.is_file() else "has neither config.json nor adapter_config.json nor GGUF files"
+        )
+        raise ApiError(400, f"{source} {what}, so there is no model.")
+    target = _download_root() / model_id
+    with _locked(model_id) as growing:
+        _require_free_name(target, model_id)
+        shutil.rmtree(growing)
+        try:
+            if source.is_dir():
+                shutil.copytree(source, growing)  # links, as in the cache of the hub, become the files themselves
+            else:
+                shutil.copyfile(source, growing)
+            _publish(growing, target)
+        except (OSError, shutil.Error) as error:
+            shutil.rmtree(growing) if growing.is_dir() else growing.unlink(missing_ok=True)
+            raise ApiError(507, f"{source} cannot be copied to {target.parent}: {error}.") from None
+    logger.info("model_added", model=model_id)
+    return read_catalog()[model_id]
+
+
 async def remove_model(*, model_id: str, actor: User | None, now: datetime) -> None:
     """Unload a model on every machine after its running requests, and delete its files on this machine.
 
@@ -121,6 +152,14 @@ async def remove_model(*, model_id: str, actor: User | None, now: datetime) -> N
         await unload_model(model_id=model_id, force=False, actor=actor, now=now)
     await asyncio.to_thread(_delete, path)
     logger.info("model_removed", model=model_id)
+
+
+def _check_id(model_id: str) -> None:
+    if not _MODEL_ID.fullmatch(model_id):
+        raise ApiError(
+            400,
+            f"{model_id[:100]!r} is not a model id. Use up to 100 letters, digits and . _ -, a letter or digit first.",
+        )
 
 
 def _delete(path: Path) -> None:

@@ -66,11 +66,11 @@ def read_catalog() -> dict[str, CatalogModel]:
     models: dict[str, CatalogModel] = {}
     for root in [*settings.MODELS_DIRS, settings.BUILTIN_MODELS_DIR]:
         for path in _list_folder(root):
-            if path.name not in models and (type_ := _model_type(path)):
+            if path.name not in models and (type_ := model_format(path)):
                 models[path.name] = _read_cached(path, type_, root.resolve())
     for model_id, package in settings.PACKAGED_MODELS.items():
         folder = _packaged_model(package)
-        if model_id not in models and folder and (type_ := _model_type(folder)):
+        if model_id not in models and folder and (type_ := model_format(folder)):
             models[model_id] = replace(_read_cached(folder, type_, folder.resolve()), id=model_id)
     for path in _cache.keys() - {model.path for model in models.values()}:
         _cache.pop(path, None)
@@ -103,7 +103,7 @@ def _packaged_model(package: str) -> Path | None:
     """Return the model folder, or the GGUF file, of an installed Python package, none of whose code runs."""
     spec = importlib.util.find_spec(package)
     for folder in map(Path, (spec and spec.submodule_search_locations) or ()):
-        if _model_type(folder / PACKAGED_FOLDER) == SAFETENSORS:
+        if model_format(folder / PACKAGED_FOLDER) == SAFETENSORS:
             return folder / PACKAGED_FOLDER
         if file := next(folder.glob("*.gguf"), None):
             return file
@@ -121,7 +121,7 @@ def _list_folder(root: Path) -> Iterator[Path]:
             yield root / name
 
 
-def _model_type(path: Path) -> str | None:
+def model_format(path: Path) -> str | None:
     """Return the format of the model at a path, or None if there is no model."""
     try:
         if (path / "config.json").is_file() or is_adapter(path):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from django.utils import timezone
 
-from inference.cli.errors import EXIT_NOT_FOUND, exit_with_error
+from inference.cli.errors import EXIT_NOT_FOUND, EXIT_USAGE, exit_with_error
 from inference.cli.output import JsonOption, print_json, print_table
 from shared.accounts.models import ApiKey, User
 from shared.accounts.services import create_api_key, revoke_api_key
@@ -18,8 +18,15 @@ app = typer.Typer(help="Manage API keys.", no_args_is_help=True)
 
 @app.command()
 def create(
-    user_id: Annotated[int, typer.Argument(help="The id of the key's user.")],
-    name: Annotated[str, typer.Argument(help="A name that tells what the key is for.")],
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[USER_ID] NAME", help="The id of the key's user, without --user; a name that tells its purpose."
+        ),
+    ],
+    email: Annotated[
+        str | None, typer.Option("--user", metavar="E-MAIL", help="The e-mail address of the key's user.")
+    ] = None,
     permission: Annotated[
         list[str] | None, typer.Option(help="Restrict the key to this permission of the user. May be repeated.")
     ] = None,
@@ -29,11 +36,10 @@ def create(
     """Create an API key and show it, this once."""
     now = timezone.now()
     expires_at = now + timedelta(days=expires_in_days) if expires_in_days else None
+    user = _find_user(words[:-1], email)
+    name = words[-1]
     try:
-        user = User.objects.get(pk=user_id)
         key, raw = create_api_key(user=user, name=name, permissions=permission, expires_at=expires_at, now=now)
-    except User.DoesNotExist:
-        exit_with_error(f"There is no user {user_id}: the admin lists users with their ids.", EXIT_NOT_FOUND)
     except ApiError as error:
         exit_with_error(error)
     if as_json:
@@ -41,6 +47,19 @@ def create(
     else:
         typer.echo(raw)
         typer.echo("Save the key now: it cannot be shown again.", err=True)
+
+
+def _find_user(ids: list[str], email: str | None) -> User:
+    """Return the user of an id or of an e-mail address, of which exactly one must be given."""
+    if len(ids) != (email is None):
+        exit_with_error("Name the user once: keys create USER_ID NAME, or keys create --user E-MAIL NAME.", EXIT_USAGE)
+    if email is None and not (ids[0].isascii() and ids[0].isdigit()):
+        exit_with_error(f"{ids[0]!r} is no id of a user. For an e-mail address use --user.", EXIT_USAGE)
+    try:
+        return User.objects.get(pk=int(ids[0])) if email is None else User.objects.get(email__iexact=email)
+    except (User.DoesNotExist, OverflowError):
+        who = ids[0] if email is None else email
+        exit_with_error(f"There is no user {who}: the admin lists users with their ids.", EXIT_NOT_FOUND)
 
 
 @app.command("list")

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 import msgspec
@@ -18,9 +19,9 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from inference.cli.errors import EXIT_USAGE, exit_with_error
+from inference.cli.errors import EXIT_NOT_FOUND, EXIT_USAGE, exit_with_error
 from inference.cli.output import JsonOption, format_bytes, print_json, print_table
-from inference.downloads.services import download_model, remove_model
+from inference.downloads.services import add_model, download_model, remove_model
 from inference.engine import EngineError, HostUnavailable
 from inference.protocol.native.models import LoadModelRequest, ModelInfo, ModelList
 from inference.protocol.parsing import parse_struct
@@ -151,6 +152,34 @@ def download(
     else:
         verb = "Already downloaded" if result.was_downloaded_before else "Downloaded"
         typer.echo(f"{verb} {result.model_id}: {format_bytes(result.size_bytes)}")
+
+
+@app.command()
+def add(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH|REPO_ID", help="A folder or a GGUF file, which is copied; or a repository to download."
+        ),
+    ],
+    name: Annotated[str | None, typer.Option(help="The model's id. By default the last part of the source.")] = None,
+) -> None:
+    """Add a model to the model folder: copy it from a path, or download it from the Hugging Face Hub."""
+    path = Path(source).expanduser()
+    if not path.exists():
+        if source.count("/") != 1 or source.startswith((".", "/", "~")):
+            exit_with_error(
+                f"There is nothing at {source}, and it is no ORGANIZATION/NAME of a repository.", EXIT_NOT_FOUND
+            )
+        download(source, name=name)
+        return
+    try:
+        model = add_model(source=path, name=name)
+    except ApiError as error:
+        exit_with_error(error)
+    typer.echo(f"Added {model.id}: {format_bytes(model.size_bytes)}. Load it with: stoa models load {model.id}")
+    if model.error:
+        exit_with_error(f"It cannot be loaded. {model.error}")
 
 
 @app.command()

@@ -68,11 +68,12 @@ def seconds(work: Callable[[], object], rounds: int) -> float:
     return best
 
 
-def best_batch(run: Callable[[int], object], rounds: int, *, count: int) -> tuple[int, float]:
-    """Return the fastest batch size for so many inputs with its seconds."""
-    times = {size: seconds(lambda size=size: run(size), rounds) for size in BATCH_SIZES if size <= count}
+def best_batch(run: Callable[[int, list[Any]], object], inputs: list[Any], rounds: int) -> tuple[int, float]:
+    """Return the fastest batch size for some of the inputs, and the seconds that it takes for all of them."""
+    some = inputs[: max(len(inputs) // 4, 1)]
+    times = {size: seconds(lambda size=size: run(size, some), 1) for size in BATCH_SIZES if size <= len(some)}
     size = min(times, key=times.__getitem__)
-    return size, times[size]
+    return size, seconds(lambda: run(size, inputs), rounds)
 
 
 def compare_pairs(folder: Path, count: int, rounds: int) -> list[Comparison]:
@@ -85,7 +86,7 @@ def compare_pairs(folder: Path, count: int, rounds: int) -> list[Comparison]:
     pairs: Any = [{"text": query, "text_pair": text} for text in texts]
 
     expected = [one["score"] for one in theirs(pairs, batch_size=8)]
-    size, baseline = best_batch(lambda size: theirs(pairs, batch_size=size), rounds, count=count)
+    size, baseline = best_batch(lambda size, some: theirs(some, batch_size=size), pairs, rounds)
     rows = []
     for dtype in ("float32", "bfloat16"):
         loaded = load_model("bench", folder, LoadOptions(dtype=dtype), lambda outputs: None)
@@ -135,10 +136,10 @@ def compare_decisions(folder: Path, count: int, rounds: int) -> list[Comparison]
     ]
     few = chats[: max(count // 4, 1)]  # so slow that a part of them tells
 
-    def generate(size: int) -> None:
-        theirs(few, batch_size=size, max_new_tokens=1, do_sample=False, return_full_text=False)
+    def generate(size: int, some: list[Any]) -> None:
+        theirs(some, batch_size=size, max_new_tokens=1, do_sample=False, return_full_text=False)
 
-    size, baseline = best_batch(generate, 1, count=len(few))
+    size, baseline = best_batch(generate, few, 1)
     own_tokens = sum(len(tokenizer.encode(question.text)) for question in questions)
     one, all_of_them = seconds(lambda: ask(questions[:1]), rounds), seconds(lambda: ask(questions), rounds)
     alone, beside = first_tokens(engine, has_begun, context[:400], lambda: ask(questions))

@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.db import transaction
 from django.http.response import HttpResponseBase
+from django.test import override_settings
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
-from pytest_django import Settings
+from pytest_django import DjangoDbBlocker, Settings
 
 from shared.accounts.services import create_api_key
 from tests.commerce.descriptions.provider.fake_server import ProviderServer
@@ -25,13 +27,37 @@ PLAIN = ("/", "/livez", "/readyz")  # plain functions, which have no list of met
 pytestmark = [pytest.mark.django_db, pytest.mark.no_database]
 
 
+@pytest.fixture(scope="module")
+def provider() -> Iterator[ProviderServer]:
+    server = ProviderServer()
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def media(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("media")
+
+
+@pytest.fixture(scope="module")
+def only_world(django_db_setup: None, django_db_blocker: DjangoDbBlocker, media: Path) -> Iterator[World]:
+    """One world for all tests, each of which rolls back what it changed."""
+    outermost = transaction.atomic()
+    outermost._from_testcase = True  # type: ignore[attr-defined]  # as Django's own for a class of tests
+    high_limits = override_settings(MEDIA_ROOT=media, LOGIN_LIMIT=100_000, EMAIL_LIMIT=100_000)
+    with django_db_blocker.unblock(), high_limits, outermost:
+        yield make_world()
+        transaction.set_rollback(True)
+
+
 @pytest.fixture
-def world(settings: Settings, provider_server: ProviderServer, tmp_path: Any) -> World:
-    settings.DESCRIPTIONS_BASE_URL = provider_server.url("good")
+def world(settings: Settings, provider: ProviderServer, media: Path, only_world: World) -> World:
+    settings.DESCRIPTIONS_BASE_URL = provider.url("good")
     settings.DESCRIPTIONS_API_KEY = "sk-test"
-    settings.MEDIA_ROOT = tmp_path
+    settings.MEDIA_ROOT = media
     settings.LOGIN_LIMIT = settings.EMAIL_LIMIT = 100_000
-    return make_world()
+    return only_world
 
 
 def routes() -> Iterator[tuple[str, frozenset[str]]]:

@@ -33,6 +33,15 @@ def test_a_free_port_replaces_a_taken_default_and_is_reported(capsys: pytest.Cap
     assert f"Port {default} is taken: commerce gets {chosen}." in capsys.readouterr().out
 
 
+def test_the_port_of_the_last_time_replaces_a_taken_default_if_it_is_free():
+    last = free_port()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        default = taken.getsockname()[1]
+        assert choose_port("commerce", None, default, last=last) == last
+        with socket.create_server(("127.0.0.1", last)):
+            assert choose_port("commerce", None, default, last=last) not in (last, default)
+
+
 def test_a_taken_requested_port_fails_and_names_the_option():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -134,8 +134,9 @@ def test_i4_an_invalid_parameter_is_refused(stoa: RunningServer):
 def test_models_are_listed_for_people_and_scripts(stoa: RunningServer):
     lines = run_manage(stoa.environment, "models", "list")
     assert lines.returncode == 0
-    assert [line.split("\t")[:3] for line in lines.stdout.splitlines() if line.startswith("talker")] == [
-        ["talker", "safetensors", "loaded"]
+    assert [line.split("\t")[:3] for line in lines.stdout.splitlines() if line.startswith(("id", "talker"))] == [
+        ["id", "type", "state"],
+        ["talker", "safetensors", "loaded"],
     ]
 
     listed = json.loads(run_manage(stoa.environment, "models", "list", "--json").stdout)
@@ -260,20 +261,24 @@ def test_a5_a_key_is_created_shown_once_and_accepted(stoa: RunningServer):
     made = run_manage(stoa.environment, "keys", "create", "1", "laptop", "--json")
 
     key = json.loads(made.stdout)["key"]
+    listed = run_manage(stoa.environment, "keys", "list", "--user", "1", "--json")
     assert httpx2.get(f"{stoa.url}/models", headers={"X-API-Key": key}, timeout=60).status_code == 200
-    plain = run_manage(stoa.environment, "keys", "create", "1", "laptop")
+    plain = run_manage(stoa.environment, "keys", "create", "--user", json.loads(listed.stdout)[0]["user"], "laptop")
     assert plain.stdout.startswith("stoa_")
     assert len(plain.stdout.splitlines()) == 1
 
 
 def test_a_key_for_an_unknown_user_is_refused(stoa: RunningServer):
     ended = run_commands(
-        stoa.environment, *(["keys", "create", user_id, "laptop"] for user_id in ("999999", "someone"))
+        stoa.environment,
+        *(["keys", "create", user_id, "laptop"] for user_id in ("999999", "someone")),
+        ["keys", "create", "--user", "nobody@example.com", "laptop"],
+        ["keys", "create", "laptop"],
     )
 
-    assert [(done.returncode, done.stdout) for done in ended] == [(4, ""), (2, "")]
-    assert "999999" in ended[0].stderr
-    assert "user_id" in ended[1].stderr
+    assert [(done.returncode, done.stdout) for done in ended] == [(4, ""), (2, ""), (4, ""), (2, "")]
+    for done, text in zip(ended, ("999999", "--user", "nobody@example.com", "USER_ID NAME"), strict=True):
+        assert text in done.stderr
 
 
 def test_version_info_and_django_commands(stoa: RunningServer):
@@ -282,7 +287,64 @@ def test_version_info_and_django_commands(stoa: RunningServer):
     assert facts["version"] == "1.0.0"
     assert {"talker", "embedder"} <= set(facts["loaded"])
     assert run_manage(stoa.environment, "check").returncode == 0
-    assert run_manage(stoa.environment, "no-such-command").returncode == 2
+    misspelled = run_manage(stoa.environment, "modles")
+    assert (misspelled.returncode, "Did you mean 'models'?" in misspelled.stderr) == (2, True)
+
+
+def test_doctor_finds_nothing_wrong_and_then_what_is(stoa: RunningServer, tmp_path: Path):
+    found = run_manage(stoa.environment, "doctor", "--json")
+    assert {one["check"] for one in json.loads(found.stdout)} >= {"database", "redis", "model host", "models", "disk"}
+    assert [one for one in json.loads(found.stdout) if not one["is_ok"]] == []
+    assert found.returncode == 0
+
+    (tmp_path / "file").write_text("")
+    broken = stoa.environment | {
+        "REDIS_URL": "redis://127.0.0.1:1/0",
+        "STOA_RUN_DIR": str(tmp_path / "run"),
+        "STOA_MODELS_DIR": str(tmp_path / "missing"),
+        "STOA_FILES_DIR": str(tmp_path / "file"),
+    }
+    found = run_manage(broken, "doctor", "--json")
+    problems = {one["check"]: one["advice"] for one in json.loads(found.stdout) if not one["is_ok"]}
+    assert (found.returncode, problems.keys()) == (1, {"redis", "model host", "model folder", "disk"})
+    assert all(problems.values())
+
+    new = stoa.environment | {"DATABASE_URL": f"sqlite:///{tmp_path / 'new.sqlite3'}"}
+    found = run_manage(new, "doctor")
+    assert (found.returncode, "stoa migrate" in found.stdout, "Traceback" in found.stderr) == (1, True, False)
+
+
+def test_logs_prints_the_last_lines_of_each_log(stoa: RunningServer, tmp_path: Path):
+    elsewhere = stoa.environment | {"STOA_HOME": str(tmp_path), "STOA_SECRET_KEY": "s" * 50}
+    assert run_manage(elsewhere, "logs").returncode == 4
+    folder = tmp_path / "var" / "log"
+    folder.mkdir(parents=True)
+    (folder / "inference.log").write_text("one\ntwo\x1b[31m\n")
+    (folder / "commerce.log").write_text("three\n")
+
+    alone, both, unknown = run_commands(elsewhere, ["logs", "inference"], ["logs", "-n", "1"], ["logs", "redis"])
+    assert alone.stdout == "one\ntwo\N{REPLACEMENT CHARACTER}[31m\n"
+    assert both.stdout.splitlines() == ["commerce  | three", "inference | two\N{REPLACEMENT CHARACTER}[31m"]
+    assert (unknown.returncode, "commerce, inference" in unknown.stderr) == (4, True)
+
+
+def test_a_model_is_added_from_a_folder_or_a_file(stoa: RunningServer, tmp_path: Path):
+    models = tmp_path / "models"
+    elsewhere = stoa.environment | {"STOA_MODELS_DIR": str(models)}
+    add_model(tmp_path, "mine", TALKER_CONFIG)
+    (tmp_path / "file.txt").write_text("no model")
+
+    added, again, named, none, unknown = run_commands(
+        elsewhere,
+        ["models", "add", str(tmp_path / "mine")],
+        ["models", "add", str(tmp_path / "mine")],
+        ["models", "add", str(tmp_path / "mine"), "--name", "yours"],
+        ["models", "add", str(tmp_path / "file.txt")],
+        ["models", "add", str(tmp_path / "nothing")],
+    )
+    assert [done.returncode for done in (added, again, named, none, unknown)] == [0, 1, 0, 2, 4], added.stderr
+    assert "stoa models load mine" in added.stdout
+    assert {path.name for path in models.iterdir()} == {"mine", "yours", ".downloads"}
 
 
 def test_a_database_without_tables_is_reported(stoa: RunningServer, tmp_path: Path):
