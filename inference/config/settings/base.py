@@ -176,4 +176,9 @@ KEY_MONTHLY_TOKEN_LIMIT = env.int("STOA_KEY_MONTHLY_TOKEN_LIMIT")
 USER_MONTHLY_TOKEN_LIMIT = env.int("STOA_USER_MONTHLY_TOKEN_LIMIT")
 ADDRESS_REQUEST_LIMIT = env.int("STOA_ADDRESS_REQUESTS_PER_MINUTE")
 
-UNFOLD = {"SITE_TITLE": "Stoa inference", "SITE_HEADER": "Stoa inference", "SITE_SUBHEADER": f"Version {VERSION}"}
+UNFOLD = {
+    "SITE_TITLE": "Stoa inference",
+    "SITE_HEADER": "Stoa inference",
+    "SITE_SUBHEADER": f"Version {VERSION}",
+    "SIDEBAR": {"navigation": "inference.config.navigation.navigation"},
+}

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.no_database
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 PAGES = ("/playground",)  # Django checks the CSRF token before the method
-ADMIN_PAGES = ("/admin", "/admin/")  # with a session, which Django's admin guards (row X2)
+ADMIN_PAGES = ("/admin", "/admin/", "/admin/health/")  # with a session, which Django's admin guards (row X2)
 
 # SESSION is an access token of staff; READER is a super admin's key with `read_models` only.
 KNOWN = frozenset({"CUSTOMER", "STAFF", "STORE_OWNER", "SUPER_ADMIN", "SESSION", "READER"})

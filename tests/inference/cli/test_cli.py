@@ -294,8 +294,7 @@ def test_version_info_and_django_commands(stoa: RunningServer):
 def test_doctor_finds_nothing_wrong_and_then_what_is(stoa: RunningServer, tmp_path: Path):
     found = run_manage(stoa.environment, "doctor", "--json")
     assert {one["check"] for one in json.loads(found.stdout)} >= {"database", "redis", "model host", "models", "disk"}
-    assert [one for one in json.loads(found.stdout) if not one["is_ok"]] == []
-    assert found.returncode == 0
+    assert {one["check"] for one in json.loads(found.stdout) if not one["is_ok"]} <= {"workers"}  # it has none
 
     (tmp_path / "file").write_text("")
     broken = stoa.environment | {
@@ -306,7 +305,7 @@ def test_doctor_finds_nothing_wrong_and_then_what_is(stoa: RunningServer, tmp_pa
     }
     found = run_manage(broken, "doctor", "--json")
     problems = {one["check"]: one["advice"] for one in json.loads(found.stdout) if not one["is_ok"]}
-    assert (found.returncode, problems.keys()) == (1, {"redis", "model host", "model folder", "disk"})
+    assert (found.returncode, problems.keys()) == (1, {"redis", "workers", "model host", "model folder", "disk"})
     assert all(problems.values())
 
     new = stoa.environment | {"DATABASE_URL": f"sqlite:///{tmp_path / 'new.sqlite3'}"}

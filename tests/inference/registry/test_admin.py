@@ -28,6 +28,17 @@ def page(stoa: RunningServer) -> Iterator[Page]:
         yield page
 
 
+def test_an_operator_sees_what_is_wrong_and_what_to_do(stoa: RunningServer, page: Page):
+    page.get_by_role("link", name="Health").click()
+
+    row = page.locator("tr", has_text="workers")
+    expect(row).to_contain_text("problem")  # this server has none
+    expect(row).to_contain_text("Start one")
+    expect(page.locator("tr", has_text="model host")).to_contain_text("2 models are loaded.")
+    customer = httpx2.get(f"{stoa.url}/admin/health/", timeout=60)
+    assert (customer.status_code, "/admin/login/" in customer.headers["Location"]) == (302, True)
+
+
 def test_an_operator_lists_loads_and_unloads_models(stoa: RunningServer, page: Page):
     page_errors: list[str] = []
     page.on("pageerror", lambda error: page_errors.append(str(error)))

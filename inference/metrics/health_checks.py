@@ -1,0 +1,117 @@
+"""Checks of this installation, for `stoa doctor` and the admin's health page."""
+
+import asyncio
+import os
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+from django.conf import settings
+from django.utils import timezone
+
+from inference.batches.models import Batch
+from inference.config.celery import app, waiting
+from inference.engine import EngineError, ModelState, ModelStatus
+from inference.registry.catalog import read_catalog
+from inference.registry.clients import host
+from inference.registry.models import DesiredModel
+from inference.webhooks.models import Delivery, DeliveryState, Endpoint
+from shared.accounts.models import User
+from shared.observability.checks import (
+    Check,
+    Finding,
+    check_database,
+    check_disk,
+    check_redis,
+    check_version,
+    check_workers,
+)
+
+FAILED_DELIVERIES_WINDOW = timedelta(days=1)
+
+
+def check_accounts() -> list[Finding]:
+    """Return whether anybody can sign in."""
+    if User.objects.filter(is_active=True).exists():
+        return []
+    return [Finding("accounts", False, "There are no users.", "Create a super admin with: stoa createsuperuser")]
+
+
+def check_queues() -> list[Finding]:
+    """Return whether workers answer, and how many batches are unfinished."""
+    findings = check_workers(app, waiting)
+    open_batches = Batch.objects.filter(status=Batch.Status.PROCESSING).count()
+    return [*findings, Finding("batches", True, f"{open_batches} are processed.")]
+
+
+def check_model_host() -> list[Finding]:
+    """Return whether the model host answers, and which models should be loaded and are not."""
+    try:
+        statuses = {status.model_id: status for status in asyncio.run(host().models())}
+    except EngineError as error:
+        return [Finding("model host", False, str(error), "Start it with: stoa serve")]
+    count = sum(status.state is ModelState.LOADED for status in statuses.values())
+    desired = DesiredModel.objects.filter(is_desired=True).values_list("model_id", flat=True)
+    missing = [_missing_model(model_id, statuses.get(model_id)) for model_id in desired]
+    return [Finding("model host", True, f"{count} models are loaded."), *filter(None, missing)]
+
+
+def _missing_model(model_id: str, status: ModelStatus | None) -> Finding | None:
+    """Return the problem of a model that operators want loaded; None if it is, or will be at the next request."""
+    if status and (status.state is ModelState.LOADED or status.suspended):
+        return None
+    state = status.state.value if status else ModelState.UNLOADED.value
+    reason = f" {status.error}" if status and status.error else ""
+    advice = f"stoa models load {model_id} tries again; stoa models unload {model_id} gives it up."
+    return Finding("model", False, f"{model_id} should be loaded, and is {state}.{reason}", advice)
+
+
+def check_models() -> list[Finding]:
+    """Return which folders of models cannot be read, and which models cannot be loaded."""
+    advice = "Create it, or correct STOA_MODELS_DIR."
+    findings = [
+        Finding("model folder", False, f"{folder} cannot be read.", advice)
+        for folder in settings.MODELS_DIRS
+        if folder != settings.VAR_DIR / "models" and not os.access(folder, os.R_OK | os.X_OK)
+    ]
+    catalog = read_catalog().values()
+    findings += [Finding("model", False, f"{model.id}: {model.error}") for model in catalog if model.error]
+    usable = [model.id for model in catalog if not model.error]
+    return [*findings, Finding("models", bool(usable), ", ".join(usable) or "There are none.")]
+
+
+def check_webhooks() -> list[Finding]:
+    """Return whether deliveries failed for good lately, and which webhooks their receivers switched off."""
+    since = timezone.now() - FAILED_DELIVERIES_WINDOW
+    failed = Delivery.objects.filter(state=DeliveryState.FAILED, finished_at__gte=since).count()
+    advice = "stoa webhooks failed lists them, stoa webhooks redeliver sends them again."
+    off = Endpoint.objects.filter(is_enabled=False, disabled_by=Endpoint.DisabledBy.RECEIVER).count()
+    return [
+        Finding("webhooks", not failed, f"{failed} deliveries failed within a day.", advice if failed else ""),
+        *([Finding("webhooks", True, f"{off} are off, since their receivers are gone.")] if off else []),
+    ]
+
+
+def check_data_folders() -> list[Finding]:
+    """Return whether the folders of data can be written and have room."""
+    return check_disk([settings.VAR_DIR, Path(settings.MEDIA_ROOT), settings.RUN_DIR])
+
+
+def check_compiler() -> list[Finding]:
+    """Return whether the engine can compile its kernels here."""
+    compiler = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
+    return [Finding("compiler", True, compiler or "None: models run on torch alone. With g++ they are faster.")]
+
+
+CHECKS: tuple[Check, ...] = (
+    check_version,
+    check_database,
+    check_accounts,
+    check_redis,
+    check_queues,
+    check_model_host,
+    check_models,
+    check_webhooks,
+    check_data_folders,
+    check_compiler,
+)

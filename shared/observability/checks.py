@@ -1,0 +1,146 @@
+"""Checks of an installation for its operator: what is wrong, and what to do.
+
+`/readyz` is for balancers and says only whether a process can serve. These are for people: the command `doctor` and the
+admin's health page.
+"""
+
+import platform
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import django
+import redis
+from celery import Celery
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+
+MIN_FREE_BYTES = 1_000_000_000
+MAX_CLOCK_DIFFERENCE_SECONDS = 5
+REDIS_TIMEOUT_SECONDS = 3
+WORKER_TIMEOUT_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of a check. advice: what to do about a problem, or empty."""
+
+    check: str
+    is_ok: bool
+    found: str
+    advice: str = ""
+
+
+Check = Callable[[], Iterable[Finding]]
+
+
+def run_checks(checks: Sequence[Check]) -> list[Finding]:
+    """Return the findings of all checks. One that the database fails is a finding itself."""
+    findings = []
+    for check in checks:
+        try:
+            findings += check()
+        except DatabaseError as error:
+            reason = str(error).strip().partition("\n")[0]
+            findings.append(Finding(check.__name__.removeprefix("check_"), False, f"The database fails: {reason}."))
+    return findings
+
+
+def check_version() -> list[Finding]:
+    """Return the versions of this installation."""
+    versions = f"Stoa {settings.VERSION}, Python {platform.python_version()}, Django {django.get_version()}."
+    return [Finding("version", True, versions)]
+
+
+def check_database() -> list[Finding]:
+    """Return whether the database answers, has all tables, and, on another machine, the same time as this one."""
+    try:
+        executor = MigrationExecutor(connection)
+        missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+        name = _database_name()
+        if missing:
+            found = f"{name}: {len(missing)} migrations are missing."
+            return [
+                Finding(
+                    "database", False, found, f"Create the tables with: python manage_{settings.PROJECT}.py migrate"
+                )
+            ]
+        return [Finding("database", True, f"{name}."), *_check_clock()]
+    except DatabaseError as error:
+        reason = str(error).strip().partition("\n")[0]
+        return [Finding("database", False, f"{reason}.", "Start the database, or correct DATABASE_URL.")]
+
+
+def _database_name() -> str:
+    if connection.vendor == "sqlite":
+        return f"SQLite {sqlite3.sqlite_version}, {connection.settings_dict['NAME']}"
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW server_version")
+        return f"PostgreSQL {cursor.fetchone()[0].split()[0]}"
+
+
+def _check_clock() -> list[Finding]:
+    if connection.vendor != "postgresql":
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT extract(epoch FROM clock_timestamp())")
+        difference = float(cursor.fetchone()[0]) - time.time()
+    is_ok = abs(difference) <= MAX_CLOCK_DIFFERENCE_SECONDS
+    found = f"{abs(difference):.1f} s {'behind' if difference > 0 else 'ahead of'} the database."
+    return [Finding("clock", is_ok, found, "" if is_ok else "Synchronize both by NTP: tokens and links expire.")]
+
+
+def check_redis() -> list[Finding]:
+    """Return whether Redis answers, if one is configured."""
+    if not settings.REDIS_URL:
+        return [Finding("redis", True, "None: each process counts limits for itself.")]
+    try:
+        with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=REDIS_TIMEOUT_SECONDS) as client:
+            client.ping()
+            memory = client.info("memory")["used_memory_human"]  # type: ignore[index]
+    except redis.RedisError as error:
+        return [Finding("redis", False, f"It does not answer: {error}.", "Start it, or correct REDIS_URL.")]
+    return [Finding("redis", True, f"It answers, and uses {memory}.")]
+
+
+def check_workers(app: Celery, count_queued: Callable[[], int]) -> list[Finding]:
+    """Return whether workers answer, and how many tasks wait for them."""
+    if not app.conf.broker_url:
+        advice = "Set REDIS_URL, and start a worker."
+        return [Finding("workers", False, "There is no broker, so no worker gets tasks.", advice)]
+    try:
+        answers = app.control.ping(timeout=WORKER_TIMEOUT_SECONDS)
+    except (*app.connection_for_write().connection_errors, redis.RedisError) as error:
+        return [Finding("workers", False, f"The broker does not answer: {type(error).__name__}.", "Start Redis.")]
+    found = f"{len(answers or [])} answer, and {count_queued()} tasks wait."
+    if not answers:
+        return [Finding("workers", False, found, "Start one; its log says why if it ends.")]
+    return [Finding("workers", True, found)]
+
+
+def check_disk(folders: Iterable[Path]) -> list[Finding]:
+    """Return whether these folders can be written and have room. A missing one is made when it is needed."""
+    return [_check_folder(folder) for folder in sorted({*folders}) if not _is_missing(folder)]
+
+
+def _is_missing(folder: Path) -> bool:
+    return not folder.exists() and folder.parent.is_dir()
+
+
+def _check_folder(folder: Path) -> Finding:
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"0")
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        advice = "Give it to the user that runs Stoa (chown), and mount it for writing."
+        return Finding("disk", False, f"{folder} cannot be written: {error.strerror}.", advice)
+    found = f"{folder}: {free / 1e9:.1f} GB free."
+    if free < MIN_FREE_BYTES:
+        return Finding("disk", False, found, "Delete files there, or move the data with STOA_HOME.")
+    return Finding("disk", True, found)
