@@ -134,7 +134,7 @@ def test_i4_an_invalid_parameter_is_refused(stoa: RunningServer):
 def test_models_are_listed_for_people_and_scripts(stoa: RunningServer):
     lines = run_manage(stoa.environment, "models", "list")
     assert lines.returncode == 0
-    assert [line.split("\t")[:3] for line in lines.stdout.splitlines() if line.startswith(("id", "talker"))] == [
+    assert [line.split("\t")[:3] for line in lines.stdout.splitlines() if line.startswith(("id\t", "talker"))] == [
         ["id", "type", "state"],
         ["talker", "safetensors", "loaded"],
     ]
