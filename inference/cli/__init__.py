@@ -50,5 +50,5 @@ def main() -> None:
     except Exception as error:
         if debug or command in SERVER_COMMANDS:
             raise
-        print(f"stoa: {type(error).__name__}: {error}. For the traceback: stoa --debug {command} ...", file=sys.stderr)
+        print(f"stoa: {type(error).__name__}: {error}\nFor the traceback: stoa --debug {command} ...", file=sys.stderr)
         sys.exit(1)

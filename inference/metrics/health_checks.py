@@ -48,8 +48,8 @@ def check_model_host() -> list[Finding]:
     """Return whether the model host answers, and which models should be loaded and are not."""
     try:
         statuses = {status.model_id: status for status in asyncio.run(host().models())}
-    except EngineError as error:
-        return [Finding("model host", False, str(error), "Start it with: stoa serve")]
+    except EngineError:
+        return [Finding("model host", False, f"None answers in {settings.RUN_DIR}.", "Start it with: stoa serve")]
     count = sum(status.state is ModelState.LOADED for status in statuses.values())
     desired = DesiredModel.objects.filter(is_desired=True).values_list("model_id", flat=True)
     missing = [_missing_model(model_id, statuses.get(model_id)) for model_id in desired]
@@ -67,7 +67,10 @@ def _missing_model(model_id: str, status: ModelStatus | None) -> Finding | None:
 
 
 def check_models() -> list[Finding]:
-    """Return which folders of models cannot be read, and which models cannot be loaded."""
+    """Return which folders of models cannot be read, and which models cannot be loaded.
+
+    Only those in the operator's folders are problems: a built-in adapter may be of a model that nobody wants here.
+    """
     advice = "Create it, or correct STOA_MODELS_DIR."
     findings = [
         Finding("model folder", False, f"{folder} cannot be read.", advice)
@@ -75,7 +78,11 @@ def check_models() -> list[Finding]:
         if folder != settings.VAR_DIR / "models" and not os.access(folder, os.R_OK | os.X_OK)
     ]
     catalog = read_catalog().values()
-    findings += [Finding("model", False, f"{model.id}: {model.error}") for model in catalog if model.error]
+    findings += [
+        Finding("model", not model.path or model.path.parent not in settings.MODELS_DIRS, f"{model.id}: {model.error}")
+        for model in catalog
+        if model.error
+    ]
     usable = [model.id for model in catalog if not model.error]
     return [*findings, Finding("models", bool(usable), ", ".join(usable) or "There are none.")]
 

@@ -19,6 +19,7 @@ from celery import Celery
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
+from kombu.exceptions import OperationalError
 
 MIN_FREE_BYTES = 1_000_000_000
 MAX_CLOCK_DIFFERENCE_SECONDS = 5
@@ -104,7 +105,9 @@ def check_redis() -> list[Finding]:
             client.ping()
             memory = client.info("memory")["used_memory_human"]  # type: ignore[index]
     except redis.RedisError as error:
-        return [Finding("redis", False, f"It does not answer: {error}.", "Start it, or correct REDIS_URL.")]
+        return [
+            Finding("redis", False, f"It does not answer: {str(error).rstrip('.')}.", "Start it, or correct REDIS_URL.")
+        ]
     return [Finding("redis", True, f"It answers, and uses {memory}.")]
 
 
@@ -115,8 +118,9 @@ def check_workers(app: Celery, count_queued: Callable[[], int]) -> list[Finding]
         return [Finding("workers", False, "There is no broker, so no worker gets tasks.", advice)]
     try:
         answers = app.control.ping(timeout=WORKER_TIMEOUT_SECONDS)
-    except (*app.connection_for_write().connection_errors, redis.RedisError) as error:
-        return [Finding("workers", False, f"The broker does not answer: {type(error).__name__}.", "Start Redis.")]
+    except OperationalError as error:
+        found = f"The broker does not answer: {str(error).rstrip('.')}."
+        return [Finding("workers", False, found, "Start it, or correct REDIS_URL or STOA_BROKER_URL.")]
     found = f"{len(answers or [])} answer, and {count_queued()} tasks wait."
     if not answers:
         return [Finding("workers", False, found, "Start one; its log says why if it ends.")]
