@@ -15,7 +15,6 @@ from inference.engine import EngineError, ModelState, ModelStatus
 from inference.registry.catalog import read_catalog
 from inference.registry.clients import host
 from inference.registry.models import DesiredModel
-from inference.webhooks.models import Delivery, DeliveryState, Endpoint
 from shared.accounts.models import User
 from shared.observability.checks import (
     Check,
@@ -26,6 +25,7 @@ from shared.observability.checks import (
     check_version,
     check_workers,
 )
+from shared.webhooks.models import Delivery, DeliveryState, Endpoint
 
 FAILED_DELIVERIES_WINDOW = timedelta(days=1)
 

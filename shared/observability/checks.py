@@ -42,7 +42,7 @@ Check = Callable[[], Iterable[Finding]]
 
 def run_checks(checks: Sequence[Check]) -> list[Finding]:
     """Return the findings of all checks. One that the database fails is a finding itself."""
-    findings = []
+    findings: list[Finding] = []
     for check in checks:
         try:
             findings += check()
@@ -103,7 +103,7 @@ def check_redis() -> list[Finding]:
     try:
         with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=REDIS_TIMEOUT_SECONDS) as client:
             client.ping()
-            memory = client.info("memory")["used_memory_human"]  # type: ignore[index]
+            memory = client.info("memory")["used_memory_human"]
     except redis.RedisError as error:
         return [
             Finding("redis", False, f"It does not answer: {str(error).rstrip('.')}.", "Start it, or correct REDIS_URL.")
