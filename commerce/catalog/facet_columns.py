@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from commerce.catalog.models import Product, ProductValue
 from commerce.catalog.search.lookups import IdIn
 from commerce.shops.models import Shop
+from shared.api.limits.query_limits import pause_query_time
 
 REFRESH_AFTER_SECONDS = 15.0  # in a thread of its own
 MAX_AGE_SECONDS = 30.0
@@ -166,7 +167,8 @@ class LanguageColumns:
             with self._reading:
                 snapshot = self._snapshot
                 if snapshot is None or not self._is_current(snapshot, product_at, shop_at):
-                    snapshot = self._snapshot = self._read(snapshot, product_at, shop_at)
+                    with pause_query_time():
+                        snapshot = self._snapshot = self._read(snapshot, product_at, shop_at)
         elif time.monotonic() - snapshot.read_at > REFRESH_AFTER_SECONDS:
             self._refresh_later()
         return snapshot.columns

@@ -1,5 +1,6 @@
 """Settings of the shop, complete and safe for one machine on the loopback interface."""
 
+import os
 from datetime import timedelta
 
 from django.templatetags.static import static
@@ -23,6 +24,9 @@ from shared.settings import (
     VERSION,
 )
 from shared.webhooks.receivers import read_webhook_receivers
+
+# numpy compares a query with all vectors in one thread: a second one would wait in a loop, for the time of a core.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 PROJECT = "commerce"
 ROOT_URLCONF = "commerce.config.urls"

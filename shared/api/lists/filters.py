@@ -12,6 +12,8 @@ Each resource lists what it allows in a subclass of ListFilterSet; other names a
 """
 
 from collections.abc import Mapping
+from copy import deepcopy
+from functools import cache
 from typing import Any, ClassVar
 
 from django import forms
@@ -94,6 +96,9 @@ class ListFilterSet(filters.FilterSet):
     order_fields: ClassVar[Mapping[str, str]] = {}
     relations: ClassVar[Mapping[str, Relation]] = {}
 
+    def get_form_class(self) -> Any:
+        return _form_class(type(self))  # type: ignore[arg-type]
+
     def filter_queryset(self, queryset: QuerySet[Any]) -> QuerySet[Any]:
         queryset = super().filter_queryset(queryset)
         queryset = queryset.filter(build_search_condition(queryset.model, self.search_fields, self.data))
@@ -110,6 +115,13 @@ class ListFilterSet(filters.FilterSet):
         nulls_last = True if is_nullable(queryset.model, path) else None
         column = F(path).desc(nulls_last=nulls_last) if is_descending else F(path).asc(nulls_last=nulls_last)
         return queryset.order_by(column, "-pk" if is_descending else "pk")
+
+
+@cache
+def _form_class(filters_class: type[ListFilterSet]) -> Any:
+    """Return the form that checks the parameters, which django-filter would make for each request."""
+    fields = {name: deepcopy(filter_).field for name, filter_ in filters_class.base_filters.items()}
+    return type(f"{filters_class.__name__}Form", (filters_class._meta.form,), fields)
 
 
 class ListFilterBackend(filters.DjangoFilterBackend):

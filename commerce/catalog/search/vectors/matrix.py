@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from commerce.catalog.search.models import ProductVector
 from commerce.model_server.embeddings import Vector
+from shared.api.limits.query_limits import pause_query_time
 
 READ_SIZE = 2000  # rows of the table that are converted at once
 MIN_CAPACITY = 1024
@@ -150,7 +151,8 @@ def current_matrix(model: str, language: str, dimensions: int) -> Matrix:
     key = (model, language, dimensions)
     with _creation:
         matrix = _matrices.setdefault(key, Matrix(*key))
-    matrix.refresh()
+    with pause_query_time():  # a process reads a hundred thousand vectors once
+        matrix.refresh()
     return matrix
 
 

@@ -8,7 +8,7 @@ from django.db import OperationalError, connection
 from django.test import Client
 
 from shared.api.limits import query_limits
-from shared.api.limits.query_limits import MAX_CONCURRENT_SEARCHES, QueryTimeout, limit_query_time
+from shared.api.limits.query_limits import MAX_CONCURRENT_SEARCHES, QueryTimeout, limit_query_time, pause_query_time
 from tests.shared.api.lists.list_views import COUNTING
 from tests.shared.api.lists.test_pagination import make_users
 
@@ -34,6 +34,15 @@ def test_a_limit_holds_after_another_inside_it():
         stack.enter_context(limit_query_time(0.05))
         with limit_query_time(0.05):
             count_to(10)
+        count_to(10**10)
+
+
+def test_time_in_a_pause_does_not_count_and_the_limit_holds_afterwards():
+    with ExitStack() as stack:
+        stack.enter_context(pytest.raises(QueryTimeout))
+        stack.enter_context(limit_query_time(0.05))
+        with pause_query_time():
+            assert count_to(2 if connection.vendor == "postgresql" else 2_000_000) > 1
         count_to(10**10)
 
 
