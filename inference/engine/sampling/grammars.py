@@ -17,7 +17,9 @@ from torch import Tensor
 
 from inference.engine.errors import InvalidRequest
 from inference.engine.sampling import ConstraintKind, OutputConstraint
+from inference.engine.sampling.closing import Closing, ClosingTokens
 from inference.engine.sampling.multiple_of import check_multiples
+from inference.engine.sampling.string_bounds import with_string_bounds
 
 MAX_DEFINITION_LENGTH = 65_536  # characters
 MAX_GBNF_LENGTH = 8_192  # characters: its conversion is quadratic in the number of rules
@@ -44,15 +46,26 @@ PARAMETERS = {
 
 
 class TokenConstraint:
-    """The constraint of one choice, advanced by each of its tokens."""
+    """The constraint of one choice, advanced by each of its tokens.
 
-    def __init__(self, matcher: LLMatcher, vocabulary: int) -> None:
+    closing: ends a JSON text before the limit of tokens.
+    """
+
+    def __init__(self, matcher: LLMatcher, vocabulary: int, closing: Closing | None = None) -> None:
         self.matcher = matcher
         self.vocabulary = vocabulary
+        self.closing = closing
 
     def accept(self, token: int) -> None:
         """Advance by a token. It fails if the token is not allowed."""
         self.matcher.consume_token(token)
+        if self.closing:
+            self.closing.advance(token)
+
+    def lean(self, scores: Tensor, allowed: Tensor) -> None:
+        """Lean to the end of the text near the limit of tokens. In place, for one row of the vocabulary."""
+        if self.closing:
+            self.closing.lean(self.matcher, scores, allowed)
 
     @property
     def complete(self) -> bool:
@@ -66,7 +79,8 @@ class TokenConstraint:
 
     def copy(self) -> "TokenConstraint":
         """Return a copy in the same state, for another choice."""
-        return TokenConstraint(self.matcher.deep_copy(), self.vocabulary)
+        closing = self.closing.copy() if self.closing else None
+        return TokenConstraint(self.matcher.deep_copy(), self.vocabulary, closing)
 
 
 class GrammarCompiler:
@@ -76,11 +90,12 @@ class GrammarCompiler:
         self._tokenizer_json = tokenizer_json
         self._eos_ids = sorted(eos_ids)
         self._tokenizer: LLTokenizer | None = None
+        self._closing_tokens: ClosingTokens | None = None
         self._lock = threading.Lock()
         self._compiled = lru_cache(CACHED_CONSTRAINTS)(self._compile)
 
-    def compile(self, constraint: OutputConstraint) -> TokenConstraint:
-        """Compile a constraint.
+    def compile(self, constraint: OutputConstraint, max_tokens: int) -> TokenConstraint:
+        """Compile a constraint of a text of at most `max_tokens`. JSON ends before the limit if it can.
 
         Raise InvalidRequest, naming the parameter, if it is invalid, too large or unsatisfiable.
         """
@@ -92,7 +107,10 @@ class GrammarCompiler:
             )
         is_free = constraint.kind is ConstraintKind.GRAMMAR
         max_items = MAX_GRAMMAR_ROW_ITEMS if is_free else MAX_ROW_ITEMS
-        return self.compile_grammar(_grammar(constraint, parameter), parameter, max_items)
+        compiled = self.compile_grammar(_grammar(constraint, parameter, max_tokens), parameter, max_items)
+        if constraint.kind in (ConstraintKind.JSON_OBJECT, ConstraintKind.JSON_SCHEMA):
+            compiled.closing = Closing(self._tokens_of_closing(), max_tokens)
+        return compiled
 
     def compile_grammar(self, grammar: str, parameter: str, max_items: int = MAX_ROW_ITEMS) -> TokenConstraint:
         """Compile a Lark grammar. Raise InvalidRequest as `compile` does.
@@ -136,6 +154,14 @@ class GrammarCompiler:
                     raise InvalidRequest("Structured output does not work with this model's tokenizer.") from error
             return self._tokenizer
 
+    def _tokens_of_closing(self) -> ClosingTokens:
+        tokenizer = self._llguidance_tokenizer()
+        with self._lock:
+            if self._closing_tokens is None:
+                tokens = [tokenizer.decode_bytes([token]) for token in range(tokenizer.vocab_size)]
+                self._closing_tokens = ClosingTokens(tokens, self._eos_ids)
+            return self._closing_tokens
+
 
 class TokenMasks:
     """Allowed tokens of many constraints, computed in threads."""
@@ -155,13 +181,13 @@ class TokenMasks:
         return torch.from_numpy(allowed).bool()
 
 
-def _grammar(constraint: OutputConstraint, parameter: str) -> str:
+def _grammar(constraint: OutputConstraint, parameter: str, max_tokens: int) -> str:
     definition = constraint.definition
     match constraint.kind:
         case ConstraintKind.JSON_OBJECT:
             return json_grammar({"type": "object"})
         case ConstraintKind.JSON_SCHEMA:
-            return json_grammar(_schema(definition, parameter))
+            return json_grammar(with_string_bounds(_schema(definition, parameter), max_tokens))
         case ConstraintKind.REGEX:
             grammar: str = json.loads(LLMatcher.grammar_from_regex(definition))["grammars"][0]["lark_grammar"]
             return grammar

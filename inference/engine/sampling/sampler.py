@@ -186,6 +186,7 @@ class Sampler:
         for row, constraint, tokens in zip(batch.constrained_rows, constraints, allowed, strict=True):
             if constraint.failure:
                 continue
+            constraint.lean(scores[row], tokens)
             if row in endless and not tokens.index_fill(0, batch.end_ids, False).any():
                 scores[row, batch.end_ids] = 0.0  # the constraint allows nothing but the end
             scores[row].masked_fill_(~tokens, -torch.inf)

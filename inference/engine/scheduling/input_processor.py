@@ -52,9 +52,9 @@ class InputProcessor:
         check_sampling(request.sampling, vocabulary_size=self._tokenizer.vocabulary)
         _check_request(request)
         tools = self._tool_use(request)
-        constraint = self._constraint(request, tools)
         prompt_ids = self._encode(request, tools)
         max_tokens = self._max_tokens(len(prompt_ids), request.sampling.max_tokens)
+        constraint = self._constraint(request, tools, max_tokens)
         generation = Generation(
             request_id=request.request_id,
             prompt_ids=prompt_ids,
@@ -175,11 +175,11 @@ class InputProcessor:
         )
         return ToolUse(syntax, request.tools, calls_grammar, marker)
 
-    def _constraint(self, request: GenerationRequest, tools: ToolUse | None) -> TokenConstraint | None:
+    def _constraint(self, request: GenerationRequest, tools: ToolUse | None, max_tokens: int) -> TokenConstraint | None:
         if tools is not None:
             return self._grammars.compile_grammar(tools.grammar, "tools")
         constraint = request.sampling.constraint
-        return self._grammars.compile(constraint) if constraint else None
+        return self._grammars.compile(constraint, max_tokens) if constraint else None
 
     def _choice(
         self, request: GenerationRequest, generation: Generation, max_tokens: int, index: int, tools: ToolUse | None

@@ -32,6 +32,12 @@ PERSON = {
     "required": ["name", "age"],
     "additionalProperties": False,
 }
+# Strings and a list without bounds.
+OPEN = {
+    "type": "object",
+    "properties": {"title": {"type": "string"}, "features": {"type": "array", "items": {"type": "string"}}},
+    "required": ["title", "features"],
+}
 NUMBERS = count()
 Running = tuple[Engine, Collector]
 
@@ -190,6 +196,21 @@ def test_an_incomplete_constrained_text_ends_with_length(running: Running) -> No
     assert text.startswith("{")
 
 
+@pytest.mark.parametrize("form", [schema(OPEN), OutputConstraint(ConstraintKind.JSON_OBJECT)])
+def test_json_closes_before_its_limit(running: Running, form: OutputConstraint) -> None:
+    for seed in range(20):
+        text, reason = written(running, "open", form, seed=seed, max_tokens=100, temperature=1.5)
+        assert reason == FinishReason.STOP
+        jsonschema.validate(json.loads(text), json.loads(form.definition or "{}"))
+
+
+def test_json_ends_with_its_last_bracket_whatever_white_space_is_likely(running: Running) -> None:
+    spaces = {BYTES.convert_tokens_to_ids(token): 100.0 for token in ("\u0120", "\u010a")}  # a space, a new line
+    for asked in ({}, {"min_tokens": 80}, {"ignore_eos": True}):
+        text, reason = written(running, "spaces", schema(PERSON), logit_bias=spaces, **asked)
+        assert (text[-1], reason) == ("}", FinishReason.STOP)
+
+
 def test_a_constrained_text_with_a_seed_is_the_same_alone_and_in_a_batch(running: Running) -> None:
     engine, collector = running
     alone, _ = written(running, "alone", schema(PERSON), seed=5)
@@ -344,9 +365,9 @@ def test_a_huge_constraint_costs_only_the_generated_tokens(running: Running, con
 
 def test_a_constraint_that_the_vocabulary_cannot_satisfy_is_rejected() -> None:
     grammars = GrammarCompiler(tokenizer_json=Tokenizer(letter_tokenizer()).to_json, eos_ids=frozenset({END}))
-    grammars.compile(regex("lamp"))
+    grammars.compile(regex("lamp"), 100)
     with pytest.raises(InvalidRequest, match="no text satisfies it"):
-        grammars.compile(regex("\u65e5"))
+        grammars.compile(regex("\u65e5"), 100)
 
 
 def test_a_constraint_without_allowed_tokens_ends_its_choice_with_an_error() -> None:
@@ -363,7 +384,7 @@ def test_a_constraint_without_allowed_tokens_ends_its_choice_with_an_error() -> 
 def test_a_constraint_on_a_model_without_an_end_token_is_rejected() -> None:
     grammars = GrammarCompiler(tokenizer_json=Tokenizer(letter_tokenizer()).to_json, eos_ids=frozenset())
     with pytest.raises(InvalidRequest, match="no end token"):
-        grammars.compile(regex("lamp"))
+        grammars.compile(regex("lamp"), 100)
 
 
 def test_constrained_text_is_not_spelled_with_special_tokens(running: Running) -> None:
