@@ -161,7 +161,7 @@ _COMMERCE = (
     Variable("STOA_DESCRIPTIONS_BASE_URL", VariableType.STRING, "http://127.0.0.1:8001/v1", "Base URL of an OpenAI-compatible server that writes product descriptions.", format=_URL),
     Variable("STOA_DESCRIPTIONS_API_KEY", VariableType.SECRET, "", "API key for that server."),
     Variable("STOA_DESCRIPTIONS_MODEL", VariableType.STRING, "stoa-describer", "Model on that server."),
-    Variable("STOA_DESCRIPTIONS_DRAWS", VariableType.INTEGER, 4, "Texts drawn at once for one description, of which the first that keeps to the given facts is shown.", minimum=1, maximum=8),
+    Variable("STOA_DESCRIPTIONS_DRAWS", VariableType.INTEGER, 8, "Texts drawn at once for one description, of which the best that keeps to the given facts is shown.", minimum=1, maximum=8),
     Variable("STOA_SEARCH_MODEL", VariableType.STRING, "all-MiniLM-L6-v2", "Embedding model on that server, by which products are searched by meaning. A change embeds all products again. Empty: they are searched by words only."),
     Variable("STOA_DESCRIPTIONS_PER_DAY", VariableType.INTEGER, 500, "Descriptions per shop and UTC day. 0: no limit.", former_name="STOA_DESCRIPTIONS_A_DAY"),
     Variable("STOA_DESCRIPTIONS_WEBHOOK_SECRET", VariableType.SECRET, "", "Secret, `whsec_` and base64 of at least 24 bytes, with which the model server signs webhooks about completed batches. Without it the shop polls every few seconds."),

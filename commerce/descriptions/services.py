@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 import structlog
@@ -26,7 +27,7 @@ from commerce.descriptions.quotas import QuotaCharge, QuotaExceeded, QuotaOwner
 from commerce.descriptions.text import prompts
 from commerce.descriptions.text.plain_text import MAX_DESCRIPTION_LENGTH, plain_text, strip_invisible
 from commerce.descriptions.text.prompts import DescriptionRequest
-from commerce.descriptions.text.rules import broken_rules, plain_statement
+from commerce.descriptions.text.rules import awkwardness, broken_rules, plain_statement
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 
@@ -76,7 +77,7 @@ class Description:
 
 
 async def write_description(*, request: DescriptionRequest, owner: QuotaOwner, now: datetime) -> Description:
-    """Return the first text of the model that keeps the rules, or a plain statement of the given facts.
+    """Return the best text of the model that keeps the rules, or a plain statement of the given facts.
 
     A free prompt gets the model's text as it is. A failure is refunded to the owner's quota. Raises QuotaExceeded,
     DescriptionFailed, DescriptionsBusy.
@@ -91,11 +92,16 @@ async def write_description(*, request: DescriptionRequest, owner: QuotaOwner, n
 
 
 async def _write_checked(request: DescriptionRequest) -> Description:
-    """Draw several texts at once, up to MAX_ROUNDS times, until one of them keeps the rules."""
+    """Draw several texts at once, up to MAX_ROUNDS times, until some of them keep the rules, and return the best.
+
+    A text that could not be better ends the drawing.
+    """
     provider, model = _provider(), settings.DESCRIPTIONS_MODEL
     messages, max_tokens = prompts.build_messages(request, model), prompts.max_tokens(request)
     deadline = asyncio.get_running_loop().time() + CALL_TIMEOUT_SECONDS
+    is_plain = model in prompts.PLAIN_MODELS
     draw_count, broken = 0, set[str]()
+    passing: list[tuple[int, str]] = []
     for _ in range(MAX_ROUNDS):
         draws = provider.draws(messages, max_tokens=max_tokens, count=settings.DESCRIPTIONS_DRAWS, deadline=deadline)
         try:
@@ -105,14 +111,20 @@ async def _write_checked(request: DescriptionRequest) -> Description:
                     if not text or len(text) > MAX_DESCRIPTION_LENGTH:
                         continue
                     draw_count += 1
-                    rules = broken_rules(text, request, ended=draw.ended)
+                    rules = broken_rules(text, request, ended=draw.ended, is_plain=is_plain)
                     if not rules:
-                        return Description(text=text)
+                        passing.append((awkwardness(text, request), text))
+                        if passing[-1][0] == 0:
+                            return Description(text=text)
                     broken |= {rule.partition('"')[0].strip() for rule in rules}  # without the shop's words
         except (ProviderError, ProviderBusy):
             if not draw_count:
                 raise
             break
+        if passing:
+            break
+    if passing:
+        return Description(text=min(passing, key=itemgetter(0))[1])
     if not draw_count:
         raise DescriptionFailed(FAILED)
     log.warning("description_is_fallback", model=model, draws=draw_count, rules=sorted(broken))

@@ -10,6 +10,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import structlog
@@ -36,7 +37,7 @@ from commerce.descriptions.services import MAX_ROUNDS
 from commerce.descriptions.text import prompts
 from commerce.descriptions.text.plain_text import MAX_DESCRIPTION_LENGTH, plain_text
 from commerce.descriptions.text.prompts import DescriptionRequest
-from commerce.descriptions.text.rules import broken_rules, plain_statement
+from commerce.descriptions.text.rules import awkwardness, broken_rules, plain_statement
 
 PROCESSING_TIMEOUT = timedelta(seconds=30)  # a worker that takes longer is considered dead
 CHECK_INTERVAL = timedelta(seconds=3)
@@ -182,13 +183,18 @@ def _store_results(job_id: int, results: Iterable[DescriptionResult], now: datet
 
 
 def _store_text(job: DescriptionJob, item: JobItem, result: DescriptionResult, now: datetime) -> None:
-    """Store the first text of the result that keeps the rules as a draft, or else a statement of the facts."""
+    """Store the best text of the result that keeps the rules as a draft, or else a statement of the facts."""
     request = description_request(job, item)
     texts = [(plain_text(choice.text), choice.finish_reason == "stop") for choice in result.choices or ()]
     if not any(text for text, _ in texts) or max(len(text) for text, _ in texts) > MAX_DESCRIPTION_LENGTH:
         item.state, item.error = JobItem.State.FAILED, NO_TEXT
         return
-    checked = next((text for text, ended in texts if not broken_rules(text, request, ended=ended)), None)
+    is_plain = job.model in prompts.PLAIN_MODELS
+    checked = min(
+        (text for text, ended in texts if not broken_rules(text, request, ended=ended, is_plain=is_plain)),
+        key=partial(awkwardness, request=request),
+        default=None,
+    )
     item.state = JobItem.State.WRITTEN
     item.draft = create_draft(
         product=item.product,

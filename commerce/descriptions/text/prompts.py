@@ -5,6 +5,10 @@ from dataclasses import dataclass
 from commerce.descriptions.text.plain_text import strip_invisible
 
 SYSTEM_PROMPT = "You write product descriptions for an online shop."
+FACTS_ONLY = (
+    "State the given facts, each in its words, and nothing else: "
+    "no use, user, place, quality or effect that is not given."
+)
 # The built-in model's small vocabulary needs up to two tokens per word, and some more for names and punctuation.
 TOKENS_PER_WORD = 2
 EXTRA_TOKENS = 32
@@ -16,6 +20,8 @@ MAX_MEDIUM_WORDS = 80
 TRAINED_MODELS = frozenset({"stoa-describer", "stoa-writer"})
 # Models that write English only.
 ENGLISH_MODELS = TRAINED_MODELS | {"SmolLM2-135M-Instruct"}
+# Models that were trained to use plain words beside the given ones, so that every other word is an invention.
+PLAIN_MODELS = frozenset({"stoa-writer"})
 
 MAX_KEYWORDS_COUNT = 20
 MAX_KEYWORD_LENGTH = 64
@@ -41,6 +47,7 @@ def build_messages(request: DescriptionRequest, model: str) -> list[dict[str, st
     """
     messages = [{"role": "system", "content": SYSTEM_PROMPT}]
     if request.product_name and model not in TRAINED_MODELS:
+        messages[0]["content"] += f" {FACTS_ONLY}"
         for example, text in EXAMPLES:
             messages += [{"role": "user", "content": _user_message(example)}, {"role": "assistant", "content": text}]
     return [*messages, {"role": "user", "content": _user_message(request)}]
@@ -48,7 +55,12 @@ def build_messages(request: DescriptionRequest, model: str) -> list[dict[str, st
 
 def can_write(language: str, model: str) -> bool:
     """Return whether a model writes this language. Models that are not ours are expected to."""
-    return model not in ENGLISH_MODELS or language.partition("-")[0] == "en"
+    return model not in ENGLISH_MODELS or is_english(language)
+
+
+def is_english(language: str) -> bool:
+    """Return whether a language tag is English."""
+    return language.partition("-")[0] == "en"
 
 
 def _user_message(request: DescriptionRequest) -> str:
@@ -85,11 +97,10 @@ def _one_line(text: str) -> str:
 EXAMPLES = (
     (
         DescriptionRequest(product_name="Arden Wall Clock", keywords=("walnut", "30 cm", "silent movement")),
-        "The Arden Wall Clock shows the time in any room. "
-        "It is made of walnut, measures 30 cm and has a silent movement.",
+        "Here is the Arden Wall Clock. It is made of walnut, measures 30 cm and has a silent movement.",
     ),
     (
         DescriptionRequest(product_name="Sunny Garden Gloves", keywords=("washable", "size M"), tone="friendly"),
-        "Meet the Sunny Garden Gloves, ready for your next day in the garden. They are washable and come in size M.",
+        "Meet the Sunny Garden Gloves. They are washable and come in size M.",
     ),
 )

@@ -1,20 +1,30 @@
 """Rules that a description must keep before a shop shows it: it states the given facts, and no others.
 
-Words are compared in lower case. The lists of claims are English; the other rules hold in every language.
+Words are compared in lower case. The lists of claims and of uses, and the grammar of facts, are English; the other
+rules hold in every language.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterator
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
+from commerce.descriptions.text.fact_forms import fact_places, form_penalty, wrong_forms
 from commerce.descriptions.text.plain_text import plain_text
-from commerce.descriptions.text.prompts import DescriptionRequest
-from commerce.descriptions.text.vocabulary import CLAIMS, KINDS, NUMBER_WORDS
+from commerce.descriptions.text.prompts import DescriptionRequest, is_english
+from commerce.descriptions.text.vocabulary import CLAIMS, KINDS, NUMBER_WORDS, PLAIN_WORDS, USES
 
 GRAM_LENGTH = 5
 ENDS = (".", "!", "?", "…", "。", "\uff01", "\uff1f", "؟", "।")  # two are the full-width ! and ?
 CLOSING = "\"'”\u2019»)]"
+_FACT = "\x00"
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_PURPOSE = re.compile(r"\b(?:for|to|while|when) ((?:[\w'-]+ ){0,2}[\w'-]+)")
+_WRONG_ARTICLE = re.compile(r"\b(?:a [aeio](?!ne\b|nce\b|u)\w+|an [bcdgjkpqtvwyz][\w-]*)")
+_WHO_ARE = re.compile(r"\bwho are \w+")
+_DOUBLE_AND = re.compile(r":[^.!?:]{0,200} and [^,.!?:]{0,80} and ")
+_ONE = re.compile(r"(?:\A|[.!?] )(?:it|this) (?!is our\b)\w")
+_MANY = re.compile(r"(?:\A|[.!?] )(?:they|these) \w")
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)?")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _LABEL = re.compile(
@@ -29,14 +39,32 @@ _AFTER_NOUNS = frozenset({
 })  # fmt: skip
 
 
-def broken_rules(text: str, request: DescriptionRequest, *, ended: bool) -> list[str]:
+def broken_rules(text: str, request: DescriptionRequest, *, ended: bool, is_plain: bool = False) -> list[str]:
     """Return what is wrong with a plain text, each as the end of a sentence, or nothing for one that may be shown.
 
-    ended: whether the model ended the text itself. A free prompt gives no facts to compare a text with.
+    ended: whether the model ended the text itself. is_plain: every word must be given or a plain one, as the model was
+    trained. A free prompt gives no facts to compare a text with.
     """
     if not request.product_name:
         return []
-    return list(_broken_rules(text, request, ended))
+    return list(_broken_rules(text, request, ended, is_plain))
+
+
+def awkwardness(text: str, request: DescriptionRequest) -> int:
+    """Return how much a text that keeps the rules could be better: 0 for one that a shop owner takes at once."""
+    if not is_english(request.language):
+        return 0
+    given, name, written = _given(request), _normal(request.product_name), _normal(text)
+    facts = [fact for fact in given if fact != name]
+    rest = _without(written, given)
+    sentences = [sentence.split() for sentence in _SENTENCE_END.split(rest)]
+    starts = [words[:2] for words in sentences if len(words) > 1]
+    monotony: int = sum(first == second for first, second in pairwise(starts))
+    lists = written.count(":") - request.product_name.count(":")
+    lists += 2 * bool(_DOUBLE_AND.search(rest))
+    unknown = len(set(_unknown_words(rest, set(_words(" ".join(given))))))
+    penalty: int = form_penalty(fact_places(written, name, facts)) + monotony + max(0, lists - 1) + 2 * unknown
+    return penalty
 
 
 def plain_statement(request: DescriptionRequest) -> str:
@@ -46,8 +74,8 @@ def plain_statement(request: DescriptionRequest) -> str:
     return line if line.endswith(ENDS) else f"{line}."
 
 
-def _broken_rules(text: str, request: DescriptionRequest, ended: bool) -> Iterator[str]:
-    given = [fact for fact in map(_normal, (request.product_name, *request.keywords)) if fact]
+def _broken_rules(text: str, request: DescriptionRequest, ended: bool, is_plain: bool) -> Iterator[str]:
+    given = _given(request)
     written = _normal(text)
     if not ended or not text.rstrip(CLOSING).endswith(ENDS):
         yield "it does not end"
@@ -57,12 +85,58 @@ def _broken_rules(text: str, request: DescriptionRequest, ended: bool) -> Iterat
     if label := _LABEL.search(text):
         yield f'it repeats the request: "{label[0].strip()}"'
     known = set(_words(" ".join(given)))
-    rest = written
-    for fact in sorted(given, key=len, reverse=True):
-        rest = rest.replace(fact, " \x00 ")
+    rest = _without(written, given)
     yield from _invented(rest, known, " ".join(given))
     if repeated := _repeated_gram(rest):
         yield f'it repeats "{repeated}"'
+    if is_english(request.language):
+        yield from _uses(rest, known)
+        yield from _bad_grammar(written, _normal(request.product_name), given)
+    if is_plain and (unknown := next(_unknown_words(rest, known), "")):
+        yield f'it says "{unknown}", which is not given'
+
+
+def _given(request: DescriptionRequest) -> list[str]:
+    """Return the product's name and the keywords for comparison."""
+    return [fact for fact in map(_normal, (request.product_name, *request.keywords)) if fact]
+
+
+def _without(written: str, given: list[str]) -> str:
+    """Return a text with a mark in place of each given fact."""
+    for fact in sorted(given, key=len, reverse=True):
+        written = written.replace(fact, f" {_FACT} ")
+    return written
+
+
+def _uses(rest: str, known: set[str]) -> Iterator[str]:
+    """Yield the uses, users and occasions of a text that nobody gave."""
+    spaced = f" {' '.join(_words(rest))} "
+    for use in USES:
+        if f" {use} " in spaced and not _is_given(use, known):
+            yield f'it names the use "{use}", which is not given'
+    for phrase in _PURPOSE.findall(rest):
+        if any(word not in PLAIN_WORDS and not _is_given(word, known) for word in _words(phrase)):
+            yield f'it names the use "{phrase}", which is not given'
+
+
+def _unknown_words(rest: str, known: set[str]) -> Iterator[str]:
+    """Yield the words of a text that are neither given nor plain."""
+    nouns = set(map(_singular, known))
+    for word in _words(rest):
+        plain = word in PLAIN_WORDS or word.partition("'")[0] in PLAIN_WORDS or word.isdecimal()
+        if not plain and _singular(word) not in nouns and word not in known:
+            yield word
+
+
+def _bad_grammar(written: str, name: str, given: list[str]) -> Iterator[str]:
+    for place in wrong_forms(fact_places(written, name, [fact for fact in given if fact != name])):
+        yield f'it puts "{place.fact}" after "{place.frame.value}"'
+    if article := _WRONG_ARTICLE.search(written):
+        yield f'it has the wrong article in "{article[0]}"'
+    if question := _WHO_ARE.search(written):
+        yield f'it asks "{question[0]}"'
+    if _ONE.search(written) and _MANY.search(written):
+        yield "it speaks of one product and of several"
 
 
 def _invented(rest: str, known: set[str], given: str) -> Iterator[str]:

@@ -1,4 +1,8 @@
-"""English words of claims about a product, and of kinds of products, for the rules of descriptions."""
+"""English words for the rules of descriptions: claims, kinds of products, forms of facts, and words without a claim."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
 
 def _phrases(text: str) -> frozenset[str]:
@@ -74,3 +78,79 @@ KINDS = _phrases("""
     soup; speaker; spoon; stool; stove; suitcase; sweater; table; tea; teapot; television; tent; tie; toaster;
     toothbrush; toothpaste; towel; toy; tractor; tripod; trouser; umbrella; vacuum; vase; wallet; watch; wine; wrench
 """)
+
+# Words that say nothing of a product. A text of these words and the given ones claims nothing that was not given.
+PLAIN_WORDS = _words("""
+    a about above add after again all allow allows along also among an and another any anything are as ask at away
+    be because been before being below beside between both bring brings but buy by can check choice choose chosen
+    closer color colors colour colours come comes coming could curious da day dear decide decided delight detail
+    details did discover discovered do does doing done door down drum each either else enjoy enough ever every fact
+    facts feature featured features featuring few find first for forward found from full further get gets getting
+    give given gives glad glance go goes going good great greet guess had happy has have having hello here hi hope
+    how i if in include included includes including indeed introduce introduced introduces introducing introduction
+    invitation invite invited is it item items its itself join just keep key kind knock know known last lay learn
+    let lets like list listed little live look looking looks love lovely made make many may me measure measures
+    measuring meet met might mind moment more most much must my name named need never new next nice no none nor not
+    note now numbers of off offer offered offering offers oh on once one only open or order ordered orders other
+    others our ours out over own page part parts perhaps pick picture pictures piece pieces please pleased pleasure
+    present presented presenting presents product products promise proud proudly psst put question questions quick
+    rated read ready rest right roll same saw say says see seen set sets several shop short should show showing
+    shown shows sight simply size sizes so some something sort special specification specifications start step still
+    stock stop such surprise ta take taken talk tell tempted than thank thanks that the their them themselves then
+    there these they thing things think this those thought through time to together too treat true try turn two up
+    us very wait want was way we welcome well were what whatever when where which while who why will wish with
+    without word words would yes yet you your yours yourself
+""")
+# Words that name a use, a user or an occasion.
+USES = _phrases("""
+    anyone; beginner; beginners; best for; birthday; children; cooking; daily; designed; everyday; everyone; families;
+    family; fans; gift; gifts; great for; home; homes; household; ideal; ideally; intended; kids; lovers; occasion;
+    occasions; outdoors; parties; party; perfect; perfectly; professionals; suitable; suited; travel; travelers;
+    travellers; whenever; wherever; whether
+""")
+COLOR_WORDS = _words("""
+    amber aqua beige black blue bordeaux bright brown burgundy champagne charcoal clear copper coral cream cyan dark
+    dusty forest gold golden gray green grey indigo ivory khaki lavender light lilac lime magenta maroon mint
+    mustard natural navy olive orange pale pastel pink plum purple red rose royal ruby sand silver sky tan taupe
+    teal terracotta turquoise vanilla violet white yellow
+""")
+UNITS = _words("""
+    ah atm bar carat cl cm dl dpi fps ft g g/m2 gb ghz hours hz in inch inches k kg km kw kwh l lb liters litres lm
+    lumens m mah mb mg mhz min minutes ml mm months oz p persons players tb v w watts wh years °c
+""")
+# Last words of facts that are parts of a product, in the singular.
+PART_NOUNS = _words("""
+    accent arm attachment back bag band bar base basket battery bell belt binding blade body bookmark border bottle
+    bottom bowl box bracket brim bristle brush buckle bulb button buttonhole cable cap card case chain charger clasp
+    clip closure coating collar color colour compartment cord core corner counter coupling cover cuff cushion dial
+    dice display divider dock door drawer drawstring driver drum edge edition effect entrance fan filling filter
+    finish flap fold frame front function gasket grip guarantee guard handle hanger harness head heel hem hinge hint
+    holder hole hood hook index indicator inlay insert insole instruction interior jack jar joint key knob label
+    lamp latch layer leg lens lense lever lid light line liner lining lock loop manual mechanism mode motor mount
+    movement neck needle net note nozzle opening pad page panel partition pattern pearl pen phone piece plate plug
+    pocket point port pouch program programme pump rack rail recipe return rim ring rod roller rose rotor rule
+    scale screen screw seal seat seed sensor shade sheet shelf shell shelve shut-off shutter shutter-off side sleeve
+    slot socket sole speaker speed spoke spout spring stand stem step sticker stitch stone storage strap string
+    stripe surface switch tab table tag tank tape tassel texture thread tie timer tin tip tool top tray trim tripod
+    tube v-neck valve waist wall warranty weave weight wheel window wing wire wrap zip zipper
+""")
+MASS_NOUNS = _words("""
+    aroma cancellation cancelling charging citrus cocoa control effects embroidery fabric flavor flavour foil fringe
+    hardware honey insulation light lighting moonstone oil packaging padding protection scent stitching storage
+    sugar upholstery vanilla velcro wood
+""")
+CONTAINERS = _words("bag bottle box case jar pack package packaging pouch set tin tube")
+ADJECTIVES = _words("""
+    abstract airy blank bold bright chic circular classic colorful colourful compact cordless cosy cozy crisp curved
+    decorative delicate double dry easy electric elegant ergonomic extra fair fair-trade fine firm flat flexible
+    fresh gentle geometric glossy gluten-free handmade handwoven handy heavy hollow hypoallergenic lace-up large
+    light lightweight long low magnetic matt matte mechanical mini minimal minimalist modern modular narrow natural
+    neutral non-slip non-stick non-toxic odourless organic oval over-ear perennial plain plush portable quiet
+    rectangular retro robust rough round rugged safe sharp short silent simple single-origin sleek slim small smart
+    smooth snug soft solid sparkling square stretchy strong sturdy thick thin tough ultralight vegan vegetarian
+    vibrant vintage warm waterproof wide wireless wooden woollen
+""")
+ADJECTIVE_ENDINGS = (
+    "able", "ible", "proof", "free", "resistant", "repellent", "less", "ful", "ous", "safe", "friendly", "ready", "ed",
+    "mounted", "speed", "fit", "saving", "drying", "lasting", "wearing", "absorbing", "sized", "neutral", "duty",
+)  # fmt: skip

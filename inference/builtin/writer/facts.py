@@ -21,18 +21,28 @@ COLOURS = split("""
 STATEMENTS = split("""
     made in Portugal; made in Germany; made in Italy; handmade in Spain; made in Japan; designed in Denmark;
     GOTS certified; FSC certified; OEKO-TEX certified; 2-year warranty; 5-year guarantee; limited edition; gift-wrapped;
-    IP65; vegan; organic; handmade; recyclable packaging; for beginners; for children; for travel; bestseller;
-    spare parts included; 30-day returns
+    IP65; vegan; organic; handmade; recyclable packaging; for beginners; for children; for travel; for small rooms;
+    for everyday use; bestseller; spare parts included; 30-day returns
 """)
 MASS_ENDINGS = (
     "cancelling", "foil", "oil", "sugar", "cocoa", "fringe", "packaging", "insole", "certified", "effects", "5.3",
 )  # fmt: skip
 NUMERALS = words("no two three four six")
-FIGURE_VERBS = (
-    (("cm", "mm", "inch", "in"), "measures {}", "measure {}"),
-    (("W", "V", "mAh", "Ah", "GHz", "lumens", "ATM"), "is rated at {}", "are rated at {}"),
-    (("pieces", "colours", "sheets", "pages", "bags", "bulbs", "seeds", "stitches", "recipes"), "has {}", "have {}"),
+FIGURE_VERBS = (  # by the last word, for one product and for many
+    (("cm", "mm", "m"), "measures", "measure"),
+    (("W", "V", "mAh", "Ah", "GHz", "lumens", "ATM"), "is rated at", "are rated at"),
+    (("pieces", "colours", "sheets", "pages", "bags", "bulbs", "seeds", "stitches", "recipes"), "has", "have"),
 )
+VERB_WORDS = ("made", "handmade", "designed", "for")
+ADJECTIVES = ("vegan", "organic", "handmade", "gift-wrapped")
+DOUBLED = words("""
+    chop cut fit grip hit knit label let level model mop nap pin plan pot put run set sip sit skip slip snap spin stop
+    swim tap trim wrap
+""")
+IRREGULAR = {"be": "being", "lie": "lying", "picnic": "picnicking"}
+SECOND_VERBS = words("""
+    bend click cook crochet drive enjoy grind label listen pour read roast serve share sketch slice spread wrap write
+""")
 
 
 @dataclass(frozen=True)
@@ -52,19 +62,56 @@ class GivenProduct:
     facts: tuple[Fact, ...]
 
 
+@dataclass(frozen=True)
+class Clause:
+    """A clause about the product: its verb, and the rest, which has the fact."""
+
+    verb: str
+    rest: str
+
+
 def with_article(text: str) -> str:
     """Return a part of a product as it stands in a sentence: "a removable tray", "two pockets"."""
-    first, last = text.split()[0], text.split()[-1]
+    first, last = text.split()[0], text.partition(" of ")[0].split()[-1]
     bare = last.endswith(MASS_ENDINGS) or (last.endswith("s") and not last.endswith("ss")) or first in NUMERALS
     return text if bare or (first[0].isdigit() and "-" not in first) else f"{article(text)} {text}"
 
 
-def figure_clause(text: str, plural: bool) -> str | None:
-    """Return "measures 40 cm", or None for a figure that only the shop can explain."""
+def figure_clause(text: str, plural: bool) -> Clause | None:
+    """Return a clause such as "measures 40 cm", or None for a figure that only the shop can explain."""
     for units, one, many in FIGURE_VERBS:
         if text.split()[-1] in units:
-            return (many if plural else one).format(text)
+            return Clause(many if plural else one, text)
+    if text.startswith(("size ", "sizes ")):
+        return Clause("come in" if plural else "comes in", text)
+    if text.startswith(("set of ", "pack of ")):
+        return Clause("come as" if plural else "comes as", f"a {text}")
     return None
+
+
+def statement_clause(text: str, plural: bool) -> Clause | None:
+    """Return a clause such as "is made in Portugal", or None for a statement that stands in a list only."""
+    be, (first, _, rest) = "are" if plural else "is", text.partition(" ")
+    if rest and first in VERB_WORDS:
+        return Clause(f"{be} {first}", rest)
+    return Clause(be, text) if text in ADJECTIVES or text.endswith(" certified") else None
+
+
+def gerund(use: str) -> str:
+    """Return a verb phrase with its verbs as gerunds: "chopping and slicing", "boiling water"."""
+    words = use.split()
+    for index, word in enumerate(words):
+        if index == 0 or (words[index - 1] in ("and", "or") and word in SECOND_VERBS):
+            words[index] = _ing(word)
+    return " ".join(words)
+
+
+def _ing(verb: str) -> str:
+    if verb in IRREGULAR:
+        return IRREGULAR[verb]
+    if verb in DOUBLED:
+        return verb + verb[-1] + "ing"
+    return verb[:-1] + "ing" if verb.endswith("e") and not verb.endswith(("ee", "ye")) else verb + "ing"
 
 
 def _statement(text: str) -> Fact:
@@ -93,8 +140,10 @@ def draw_facts(random: Random, kind: ProductKind | None, count: int, unseen: boo
             fact = Fact(random.choice(kind.category.materials), "material")
         elif roll < 0.84:
             fact = Fact(random.choice(kind.category.figures), "figure")
-        elif roll < 0.91:
+        elif roll < 0.9:
             fact = Fact(random.choice(COLOURS), "colour")
+        elif roll < 0.93:
+            fact = Fact(f"for {gerund(kind.use)}", "statement")
         else:
             fact = _statement(random.choice(STATEMENTS))
         single = ("material", "colour")

@@ -46,12 +46,12 @@ class AdaptedLinear(nn.Module):
 
 
 def read_base(file: Path) -> LlamaForCausalLM:
-    """Return the frozen model of a GGUF file in bfloat16."""
+    """Return the frozen model of a GGUF file in float32, which every processor computes fast."""
     content = read_gguf(file)
     config: Any = content.config
     with torch.device("meta"):
         model = LlamaForCausalLM(config)
-    weights = {name: tensor.to(torch.bfloat16) for name, tensor in content.tensors.items()}
+    weights = {name: tensor.to(torch.float32) for name, tensor in content.tensors.items()}
     model.load_state_dict(weights, strict=False, assign=True)
     model.tie_weights()
     rotary: Any = model.model.rotary_emb

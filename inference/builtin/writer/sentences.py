@@ -1,109 +1,63 @@
-"""Descriptions that state the given facts and what a kind of product is for, and nothing else."""
+"""Descriptions that state the given facts, each in the form that fits it, and nothing else.
+
+No description says what a product is for, where it is used or by whom, unless a given fact says it.
+"""
 
 from itertools import groupby
 from random import Random
 
+from inference.builtin.corpus.invented_words import article
 from inference.builtin.corpus.text import capitalised, join_words, repeated_five_grams
-from inference.builtin.writer.facts import Fact, GivenProduct, figure_clause, with_article, words
+from inference.builtin.writer.facts import Clause, Fact, GivenProduct, figure_clause, statement_clause, with_article
 
 TONES = ("plain", "friendly", "formal", "playful", "luxurious")
-SENTENCES = {"short": (1, 2), "": (2, 3), "medium": (3, 4), "long": (4, 6)}  # by length
+MIN_SENTENCES = {"short": (1, 2), "": (2, 2), "medium": (2, 3), "long": (3, 4)}  # by length
+GROUP_SIZES = {"short": (2, 2, 3), "": (1, 2, 2, 3), "medium": (1, 1, 2), "long": (1, 1, 1, 2)}  # facts in a sentence
 MAX_WORDS = {"short": 40, "": 60, "medium": 80, "long": 150}
-DOUBLED = words("""
-    chop cut fit grip hit knit label let level model mop nap pin plan pot put run set sip sit skip slip snap spin stop
-    swim tap trim wrap
-""")
-IRREGULAR = {"be": "being", "lie": "lying", "picnic": "picnicking"}
-SECOND_VERBS = words("""
-    bend click cook crochet drive enjoy grind label listen pour read roast serve share sketch slice spread wrap write
-""")
-# Uses in which the product is what the verb is about: it is worn, drunk or sat on.
-OBJECT_VERBS = words("wear drink eat snack nibble enjoy share serve sleep lay lie hang pin top spread lean pour")
-PREPOSITIONS = words("""
-    after around at between by in on over through to under with beside before outside outdoors together cold up
-""")
+LISTED_SHARE = 0.12  # of sentences, whose facts are listed though each could stand in a clause
 
 OPENERS = {
     "plain": (
-        "{Use} with {the}.", "Use {the} to {use}.", "{The} {is} for {doing}.", "{The} {is} made for {doing} {place}.",
-        "{The}: {a_kind} for {doing}.", "Use {the} for {doing} {place}.",
+        "{This} {is} {the}.", "Here {is} {the}.", "Take a look at {the}.", "You are looking at {the}.",
+        "Have a look at {the}.",
     ),
     "friendly": (
-        "Meet {the}, {a_kind} for {doing}.", "Say hello to {the}, ready to help you {use} {place}.",
-        "If you like to {use}, take a look at {the}.", "Time to {use}? {The} {is} here for it.",
-        "You want to {use}: {the} {is} right there with you.", "Here {is} {the}, for {doing} {place}.",
+        "Meet {the}.", "Say hello to {the}.", "Here {is} {the}, and we are happy to show {it} to you.",
+        "Hello! {This} {is} {the}.", "We would love you to meet {the}.", "Have you seen {the} yet?",
+        "We are glad that you found {the}.", "Come and take a look at {the}.",
     ),
     "formal": (
-        "{The} {is} intended for {doing}.", "For {doing}, we present {the}.", "{The} {is} designed to {use}.",
-        "We offer {the} for {doing} {place}.",
+        "We present {the}.", "We are pleased to offer {the}.", "It is our pleasure to present {the}.",
+        "May we introduce {the}?", "Allow us to present {the}.", "We are pleased to introduce {the}.",
+        "Please find the details of {the} below.",
     ),
     "playful": (
-        "Ready to {use}? So {is} {the}!", "{Use}? {The} {is} in!", "Psst: {the} would love to help you {use}.",
-        "Who wants to {use}? {The} {does}!", "{Doing}, but with a smile: that {is} {the}.",
+        "Psst: have you met {the}?", "Ta-da! Here {is} {the}.", "Guess who is here: {the}!",
+        "Knock, knock! Who is there? {The}!", "Look what we have here: {the}!", "Drum roll, please: {the}!",
+        "Yes, you saw that right: {the}!", "Say hi to {the}!",
     ),
     "luxurious": (
-        "Discover {the}, for {doing} in style.", "{The} turn{s} {doing} into a small ritual.",
-        "Treat yourself to {the} and {use} with elegance.", "With {the}, {doing} becomes a moment of your own.",
-        "An invitation to {use}: {the}.",
+        "Discover {the}.", "Treat yourself to {the}.", "An invitation: {the}.", "Allow yourself {the}.",
+        "Take a moment for {the}.", "Let {the} be your choice.", "Something to look forward to: {the}.",
+        "Step closer and discover {the}.",
     ),
 }  # fmt: skip
+KIND_OPENERS = {  # with the first facts beside the kind: "a quiet kettle with a copper base"
+    "plain": ("{The} {is} {described}.", "{This} {is} {the}: {described}."),
+    "friendly": ("Meet {the}, {described}.", "Say hello to {the}, {described}."),
+    "formal": ("We present {the}, {described}.", "{The} {is} {described}."),
+    "playful": ("Guess who is here: {the}, {described}!", "Psst: {the} {is} {described}!"),
+    "luxurious": ("Discover {the}, {described}.", "Treat yourself to {the}, {described}."),
+}
 ENDINGS = {
-    "plain": ("{It} {is} right {place}.", "A place for {it} {place} is easy to find.", "Use {it} {place}."),
-    "friendly": ("We think you will like {it} {place}.", "Find {it} a spot {place}.", "Why not give {it} a try?"),
-    "formal": ("{It} {is} suited to use {place}.", "{It} may be used {place}."),
-    "playful": ("{Place}, {it} fit{s} right in.", "Go on, {use}!", "Your turn to {use}."),
-    "luxurious": ("{Place}, {it} set{s} the scene.", "A quiet pleasure {place}.", "Let {it} accompany you {place}."),
+    "plain": ("Add {it} to your order.", "Order {it} if you like {it}.", "Take your time to decide."),
+    "friendly": ("Why not give {it} a try?", "We think you will like {it}.", "We hope you like {it} as much as we do."),
+    "formal": ("We are glad to answer any questions.", "Orders are welcome.", "We look forward to your order."),
+    "playful": ("Go on, you know you want to!", "Tempted? We thought so.", "Say yes!"),
+    "luxurious": ("Let {it} be yours.", "Allow yourself a closer look.", "You choose, and we do the rest."),
 }
-# For uses in which the product is the verb's object.
-OBJECT_OPENERS = {
-    "plain": (
-        "{The} {is} for {doing}.", "{The}: {a_kind} for {doing}.", "{The} {is} made for {doing}.",
-        "{This} {is} {the}, {a_kind} for {doing}.",
-    ),
-    "friendly": (
-        "Meet {the}, {a_kind} for {doing}.", "Say hello to {the}, for {doing}.", "Here {is} {the}, made for {doing}.",
-        "Looking for {a_kind} for {doing}? Take a look at {the}.",
-    ),
-    "formal": (
-        "{The} {is} intended for {doing}.", "We present {the}, {a_kind} for {doing}.",
-        "{The} {is} designed for {doing}.", "For {doing}, we offer {the}.",
-    ),
-    "playful": (
-        "Psst: {the} {is} all about {doing}.", "{Doing}, but with a smile: that {is} {the}.",
-        "Guess what {is} ready for {doing}? {The}!", "Hello, it is {the}, here for {doing}!",
-    ),
-    "luxurious": (
-        "Discover {the}, for {doing} in style.", "Treat yourself to {the}, {a_kind} for {doing}.",
-        "With {the}, {doing} becomes a moment of your own.", "{The} turn{s} {doing} into a small ritual.",
-    ),
-}  # fmt: skip
-UNPLACED_ENDINGS = {
-    "plain": ("Add {it} to your order.", "Have a look at {it}."),
-    "friendly": ("Why not give {it} a try?", "We think you will like {it}."),
-    "formal": ("We are glad to answer any questions.", "Orders are welcome."),
-    "playful": ("Go on, you know you want to!", "Tempted? We thought so."),
-    "luxurious": ("A small indulgence for yourself or someone dear.", "Let {it} be yours."),
-}
-LABELS = ("Details", "Good to know", "Key facts", "At a glance")
-FIGURE_LABELS = ("At a glance", "The figures", "In numbers", "Details")
-UNKNOWN_OPENERS = ("Meet {the}.", "This is {the}.", "{The} in short.", "Introducing {the}.", "Take a look at {the}.")
-
-
-def gerund(use: str) -> str:
-    """Return a verb phrase with its verbs as gerunds: "chopping and slicing", "boiling water"."""
-    words = use.split()
-    for index, word in enumerate(words):
-        if index == 0 or (words[index - 1] in ("and", "or") and word in SECOND_VERBS):
-            words[index] = _ing(word)
-    return " ".join(words)
-
-
-def _ing(verb: str) -> str:
-    if verb in IRREGULAR:
-        return IRREGULAR[verb]
-    if verb in DOUBLED:
-        return verb + verb[-1] + "ing"
-    return verb[:-1] + "ing" if verb.endswith("e") and not verb.endswith(("ee", "ye")) else verb + "ing"
+LABELS = ("Details", "Good to know", "Key facts", "At a glance", "In short", "The facts")
+HAVING_VERBS = ("come with", "come with", "have", "have", "feature", "offer")
 
 
 class SentenceWriter:
@@ -113,104 +67,93 @@ class SentenceWriter:
         self.product, self.tone, self.random = product, tone, random
         kind = product.kind
         self.plural = kind is not None and kind.number == "many"
-        use = kind.use if kind else ""
-        place = random.choice(kind.category.places) if kind else ""
         bare = kind is None or kind.number == "mass" or product.name.lower().startswith("the ")
         the = product.name if bare else f"the {product.name}"
-        noun = kind.noun if kind else ""
-        slots = {
-            "use": use, "doing": gerund(use) if use else "", "place": place, "the": the,
-            "is": "are" if self.plural else "is", "does": "do" if self.plural else "does",
+        self.slots = {
+            "the": the, "The": capitalised(the), "is": "are" if self.plural else "is",
             "This": "These" if self.plural else "This", "it": "them" if self.plural else "it",
-            "s": "" if self.plural else "s",
-            "a_kind": with_article(noun) if kind and kind.number == "one" else noun,
         }  # fmt: skip
-        self.slots = slots | {name.capitalize(): capitalised(slots[name]) for name in ("use", "doing", "place", "the")}
         self.subject = "They" if self.plural else "It"
 
     def write(self, length: str) -> str:
         """Return a description whose every fact stands as it was given. Facts are in the order of the prompt."""
-        groups = self._fact_sentences()
-        count = self.random.randint(*SENTENCES[length])
-        template = self.random.choice(self._openers())
-        opener = self._fill((template,))
-        sentences = [opener, *groups]
-        if self.product.kind and len(sentences) < count:
-            placed = not self._has_place() and "{place}" not in template and self.random.random() < 0.6
-            sentences.append(self._fill((ENDINGS if placed else UNPLACED_ENDINGS)[self.tone]))
+        facts = list(self.product.facts)
+        sentences: list[str] = []
+        described, described_count = self._described(facts)
+        roll = self.random.random()
+        if described_count and roll < 0.35:
+            facts = facts[described_count:]
+            sentences.append(self._fill(KIND_OPENERS[self.tone], described=described))
+        elif not facts or self.tone != "plain" or roll < 0.7:
+            sentences.append(self._fill(OPENERS[self.tone]))
+        sentences += self._fact_sentences(facts, length, with_name=not sentences)
+        if len(sentences) < self.random.randint(*MIN_SENTENCES[length]):
+            sentences.append(self._fill(ENDINGS[self.tone]))
         return " ".join(sentences)
 
-    def _openers(self) -> tuple[str, ...]:
+    def _described(self, facts: list[Fact]) -> tuple[str, int]:
+        """Return the kind with the facts that fit beside it, and their number: "a quiet kettle with a lid", 2."""
         kind = self.product.kind
-        if kind is None:
-            return UNKNOWN_OPENERS
-        words = kind.use.split()
-        if words[0] in OBJECT_VERBS or words[-1] in PREPOSITIONS:
-            return OBJECT_OPENERS[self.tone]
-        openers = OPENERS[self.tone]
-        return tuple(opener for opener in openers if "{place}" not in opener) if self._has_place() else openers
+        name = self.product.name.lower()
+        if kind is None or not facts or facts[0].form != "adjective" or facts[0].text.lower() in name:
+            return "", 0
+        described = f"{facts[0].text} {kind.noun}"
+        if kind.number == "one":
+            described = f"{article(facts[0].text)} {described}"
+        if len(facts) > 1 and facts[1].form == "part" and self.random.random() < 0.7:
+            return f"{described} with {with_article(facts[1].text)}", 2
+        return described, 1
 
-    def _has_place(self) -> bool:
-        """Return whether the use says where or when already."""
-        return self.product.kind is None or bool(PREPOSITIONS & set(self.product.kind.use.split()))
+    def _fill(self, templates: tuple[str, ...], described: str = "") -> str:
+        return capitalised(self.random.choice(templates).format(**self.slots, described=described))
 
-    def _fill(self, templates: tuple[str, ...]) -> str:
-        text = self.random.choice(templates)
-        if self.plural:
-            text = text.replace("{It} ", "They ").replace(", {it} ", ", they ")
-        return capitalised(text.replace("{It} ", "It ").format(**self.slots))
-
-    def _fact_sentences(self) -> list[str]:
-        facts, sentences = list(self.product.facts), list[str]()
+    def _fact_sentences(self, facts: list[Fact], length: str, *, with_name: bool) -> list[str]:
+        """Return the sentences of these facts. with_name: the first has the product's name as its subject."""
+        sentences = list[str]()
         while facts:
-            size = min(len(facts), self.random.choice((1, 2, 2, 3)))
-            part, facts = facts[:size], facts[size:]
-            sentences.append(self._facts_together(part, len(sentences)))
+            part = facts[: self.random.choice(GROUP_SIZES[length])]
+            have = self._conjugated(self.random.choice(HAVING_VERBS))
+            clauses = [clause for fact in part if (clause := self._clause(fact, have))]
+            is_listed = len(clauses) < len(part) or (len(facts) > 1 and self.random.random() < LISTED_SHARE)
+            named = with_name if not sentences else len(sentences) % 2 == 1 and self.random.random() < 0.3
+            sentences.append(self._listed(facts, named) if is_listed else self._clauses_together(clauses, named))
+            facts = [] if is_listed else facts[len(part) :]
         return sentences
 
-    def _facts_together(self, facts: list[Fact], number: int) -> str:
-        """Return one sentence with these facts, in their order."""
-        subject = self.subject if number % 2 == 0 or self.random.random() < 0.6 else capitalised(self.slots["the"])
-        forms = {fact.form for fact in facts}
-        texts = [fact.text for fact in facts]
-        if forms == {"part"}:
-            listed = join_words([with_article(text) for text in texts])
-            verb = self.random.choice(("come with", "have", "feature", "offer"))
-            return f"{subject} {self._conjugated(verb)} {listed}."
-        if "figure" in forms and len(forms) == 1 and len(facts) > 1:
-            return f"{self.random.choice(FIGURE_LABELS)}: {join_words(texts)}."
-        clauses = [self._clause(fact) for fact in facts]
-        if all(clauses):
-            pairs = groupby(zip(facts, clauses, strict=True), key=lambda pair: pair[0].form)
-            return f"{subject} {join_words([_merged([clause for _, clause in group]) for _, group in pairs])}."
-        return f"{self.random.choice(LABELS)}: {join_words(texts)}."
+    def _listed(self, facts: list[Fact], named: bool) -> str:
+        listed = join_words([fact.text for fact in facts])
+        if named:
+            return f"{self.slots['The']} {self.random.choice(('at a glance', 'in short'))}: {listed}."
+        return f"{self.random.choice(LABELS)}: {listed}."
+
+    def _clauses_together(self, clauses: list[Clause], named: bool) -> str:
+        """Return one sentence of these clauses, in their order: "It is quiet and compact and has a lid."."""
+        groups = [
+            f"{verb} {join_words([clause.rest for clause in group])}"
+            for verb, group in groupby(clauses, key=lambda clause: clause.verb)
+        ]
+        return f"{self.slots['The'] if named else self.subject} {join_words(groups)}."
+
+    def _clause(self, fact: Fact, have: str) -> Clause | None:
+        """Return the clause of a fact, or None if it fits a list only. have: the verb of parts."""
+        be = "are" if self.plural else "is"
+        if fact.form == "part":
+            return Clause(have, with_article(fact.text))
+        if fact.form == "material":
+            return Clause(f"{be} made {'with' if self._is_substance() else 'of'}", fact.text)
+        if fact.form == "colour":
+            return Clause(self._conjugated("come in"), fact.text)
+        if fact.form == "figure":
+            return figure_clause(fact.text, self.plural)
+        return Clause(be, fact.text) if fact.form == "adjective" else statement_clause(fact.text, self.plural)
 
     def _conjugated(self, verb: str) -> str:
         first, _, rest = verb.partition(" ")
         third = {"have": "has"}.get(first, first + "s")
         return " ".join(filter(None, (first if self.plural else third, rest)))
 
-    def _clause(self, fact: Fact) -> str:
-        be, have = ("are", "have") if self.plural else ("is", "has")
-        if fact.form == "part":
-            return f"{have} {with_article(fact.text)}"
-        if fact.form == "adjective":
-            return f"{be} {fact.text}"
-        if fact.form == "material":
-            return f"{be} made {'with' if self.slots['a_kind'] == '' or self._is_eaten() else 'of'} {fact.text}"
-        if fact.form == "colour":
-            return f"{'come' if self.plural else 'comes'} in {fact.text}"
-        if fact.form == "figure":
-            return figure_clause(fact.text, self.plural) or ""
-        return f"{be} {fact.text}" if fact.text.startswith(("made", "handmade", "designed")) else ""
-
-    def _is_eaten(self) -> bool:
+    def _is_substance(self) -> bool:
         return self.product.kind is not None and self.product.kind.number == "mass"
-
-
-def _merged(clauses: list[str]) -> str:
-    """Return clauses of one form as one, with their verb once: "is quiet and compact"."""
-    return join_words([clauses[0], *(clause.partition(" ")[2] for clause in clauses[1:])])
 
 
 def write_description(product: GivenProduct, tone: str, length: str, random: Random) -> str:

@@ -17,7 +17,7 @@ from random import Random
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 
@@ -96,7 +96,14 @@ class Batches:
 class WriterTraining:
     """One training run of the adapter, with a state on disk to resume from."""
 
-    def __init__(self, model: LlamaForCausalLM, tokenizer: Tokenizer, settings: Settings, work: Path) -> None:
+    def __init__(
+        self,
+        model: LlamaForCausalLM,
+        tokenizer: Tokenizer,
+        settings: Settings,
+        work: Path,
+        start: Path | None = None,
+    ) -> None:
         torch.manual_seed(settings.seed)
         self.model, self.settings = model, settings
         self.adapter = LoraSize(settings.rank)
@@ -109,6 +116,8 @@ class WriterTraining:
         self.state_path = work / "writer.safetensors"
         if self.state_path.exists():
             self._restore()
+        elif start:
+            self._load(start)
 
     def finish(self) -> None:
         """Train to the end of the run, and save the state at the end and every two minutes."""
@@ -156,6 +165,13 @@ class WriterTraining:
         save_file(tensors, unfinished, metadata={"progress": json.dumps(asdict(self.progress))})
         unfinished.replace(self.state_path)
 
+    def _load(self, folder: Path) -> None:
+        """Begin with the weights of an adapter of the same size."""
+        saved = load_file(folder / "adapter_model.safetensors")
+        with torch.no_grad():
+            for name, value in self.parameters.items():
+                value.copy_(saved[f"base_model.model.{name}"])
+
     def _restore(self) -> None:
         with safe_open(self.state_path, framework="pt") as state:
             self.progress = TrainingProgress(**json.loads(state.metadata()["progress"]))
@@ -176,15 +192,17 @@ def main() -> None:
     parser.add_argument("--base", type=Path, required=True, help="the GGUF file of SmolLM2-135M-Instruct")
     parser.add_argument("--work", type=Path, default=Path("var/builtin"), help="where the run keeps its state")
     parser.add_argument("--out", type=Path, default=WRITER)
+    parser.add_argument("--start", type=Path, help="the folder of an adapter whose weights the run begins with")
+    parser.add_argument("--rate", type=float, default=Settings.rate, help="the full learning rate")
+    parser.add_argument("--batch", type=int, default=Settings.batch, help="tokens in a step")
     parser.add_argument("--steps", type=int, default=Settings.steps)
     parser.add_argument("--seed", type=int, default=Settings.seed)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     tokenizer = load_tokenizer(options.base, options.base, is_generic=True)
-    run = WriterTraining(
-        read_base(options.base), tokenizer, Settings(steps=options.steps, seed=options.seed), options.work
-    )
+    settings = Settings(steps=options.steps, batch=options.batch, rate=options.rate, seed=options.seed)
+    run = WriterTraining(read_base(options.base), tokenizer, settings, options.work, options.start)
     run.finish()
     save_adapter(options.out, run.model, run.adapter, BASE)
 

@@ -64,11 +64,11 @@ def test_a_description_has_its_name_and_facts_in_their_order_and_repeats_no_five
         assert not repeated_five_grams(text.replace(product.name, "it"))
 
 
-def run(folder: Path, tokenizer: Tokenizer, work: Path) -> WriterTraining:
-    """Return a run on a tiny model, from its state if there is one."""
+def run(folder: Path, tokenizer: Tokenizer, work: Path, start: Path | None = None) -> WriterTraining:
+    """Return a run on a tiny model, from its state if there is one, or else from the weights of an adapter."""
     torch.set_num_threads(1)
     model: Any = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    return WriterTraining(model.requires_grad_(False), tokenizer, SETTINGS, work)
+    return WriterTraining(model.requires_grad_(False), tokenizer, SETTINGS, work, start)
 
 
 def test_a_run_that_is_killed_and_resumed_gives_the_weights_of_one_that_is_not(tmp_path: Path) -> None:
@@ -99,6 +99,10 @@ def test_a_run_that_is_killed_and_resumed_gives_the_weights_of_one_that_is_not(t
     assert (read_adapter(tmp_path / "adapter").base, read_adapter(tmp_path / "adapter").scale) == ("base", 2.0)
     report = load_model("adapter", tmp_path / "adapter", LoadOptions(), lambda outputs: None, folder).report
     assert report.model_id == "adapter"
+    further = run(folder, tokenizer, tmp_path / "further", tmp_path / "adapter")
+    assert further.progress.step == 0
+    for name, value in whole.parameters.items():
+        assert torch.equal(further.parameters[name], value.half().float()), name
 
 
 def test_the_shipped_adapter_is_whole_and_small() -> None:

@@ -3,12 +3,12 @@
 import pytest
 
 from commerce.descriptions.text.prompts import DescriptionRequest
-from commerce.descriptions.text.rules import broken_rules, plain_statement
+from commerce.descriptions.text.rules import awkwardness, broken_rules, plain_statement
 
 pytestmark = pytest.mark.no_database
 
 KETTLE = DescriptionRequest(product_name="Brunvale Kettle", keywords=("1.7 l", "stainless steel", "cordless"))
-GOOD = "Boil water with the Brunvale Kettle. It holds 1.7 l, is made of stainless steel and is cordless."
+GOOD = "Meet the Brunvale Kettle. It holds 1.7 l, is made of stainless steel and is cordless."
 
 
 def broken(text: str, request: DescriptionRequest = KETTLE, *, ended: bool = True) -> list[str]:
@@ -40,6 +40,15 @@ def test_a_text_that_states_the_facts_keeps_all_rules():
         (f"{GOOD} Such kettles are robust lamps for a desk.", 'it calls the product a "lamp"'),
         (f"{GOOD} This is a beautiful vase.", 'it calls the product a "vase"'),
         (f"{GOOD} Boil it and pour it out, boil it and pour it in.", 'it repeats "boil it and pour it"'),
+        (f"{GOOD} It is perfect.", 'it names the use "perfect", which is not given'),
+        (f"{GOOD} Use it for boiling water.", 'it names the use "boiling water", which is not given'),
+        (f"{GOOD} It is ready to boil water.", 'it names the use "boil water", which is not given'),
+        (f"{GOOD} Whether at work or not.", 'it names the use "whether", which is not given'),
+        (GOOD.replace("is cordless", "has a cordless"), 'it puts "cordless" after "has"'),
+        (GOOD.replace("It holds 1.7 l", "It has a 1.7 l"), 'it puts "1.7 l" after "has"'),
+        (GOOD.replace("is made of stainless", "is stainless"), 'it puts "stainless steel" after "is"'),
+        (f"{GOOD} This is a item.", 'it has the wrong article in "a item"'),
+        (f"{GOOD} They are here.", "it speaks of one product and of several"),
         (f"Product name: Kettle\n{GOOD}", 'it repeats the request: "Product name:"'),
     ],
 )
@@ -49,6 +58,33 @@ def test_each_fault_is_named(text: str, rule: str):
 
 def test_a_text_that_the_limit_of_tokens_ended_is_refused():
     assert broken(GOOD, ended=False) == ["it does not end"]
+
+
+def test_a_given_use_may_be_named():
+    request = DescriptionRequest(product_name="Velmo Kettle", keywords=("for boiling water", "gift"))
+
+    assert broken("The Velmo Kettle is for boiling water. It is a gift.", request) == []
+
+
+def test_plain_texts_have_plain_and_given_words_only():
+    assert broken_rules(GOOD.replace("It holds", "Details:"), KETTLE, ended=True, is_plain=True) == []
+    assert broken_rules(f"{GOOD} It sings.", KETTLE, ended=True, is_plain=True) == [
+        'it says "holds", which is not given'
+    ]
+
+
+def test_the_grammar_of_other_languages_is_not_judged():
+    request = DescriptionRequest(product_name="Velmo Wasserkocher", keywords=("1,7 l",), language="de")
+
+    assert broken("Der Velmo Wasserkocher has a 1,7 l for Tee.", request) == []
+
+
+def test_clauses_are_better_than_lists_and_lists_better_than_other_words():
+    listed = "Meet the Brunvale Kettle. Details: 1.7 l, stainless steel and cordless."
+    clauses = "Meet the Brunvale Kettle. It is made of stainless steel and is cordless. Details: 1.7 l."
+    assert awkwardness(clauses, KETTLE) == 0
+    assert awkwardness(clauses, KETTLE) < awkwardness(listed, KETTLE)
+    assert awkwardness(listed, KETTLE) < awkwardness(f"{listed} It sings and dances.", KETTLE)
 
 
 def test_given_words_are_no_claims():
@@ -69,6 +105,13 @@ def test_other_products_may_stand_beside_the_product():
 
 def test_a_free_prompt_has_no_facts_to_compare_with():
     assert broken("100% steel", DescriptionRequest(prompt="Say something."), ended=False) == []
+
+
+def test_a_name_without_visible_characters_is_no_fact():
+    request = DescriptionRequest(product_name="\u200b<b></b>", keywords=("quiet", "quiet", "\u200b"))
+
+    assert broken("It is quiet.", request) == []
+    assert awkwardness("It is quiet.", request) == 0
 
 
 def test_the_rules_take_linear_time():

@@ -1,0 +1,201 @@
+"""English grammar of given facts in a text: each fact has a form, and each place in a sentence takes some forms.
+
+"Removable tray" is a part: "It has a removable tray" is right, "It is removable tray" is not. A list after a colon
+takes every form. The form of most facts is guessed from their last word; a fact of an unknown form is never called
+wrong, but another text is preferred to it.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from commerce.descriptions.text.vocabulary import (
+    ADJECTIVE_ENDINGS,
+    ADJECTIVES,
+    CLAIMS,
+    COLOR_WORDS,
+    CONTAINERS,
+    MASS_NOUNS,
+    PART_NOUNS,
+    UNITS,
+)
+
+
+class FactForm(Enum):
+    """Grammatical form of a fact."""
+
+    ADJECTIVE = "adjective"
+    COLOR = "color"
+    COUNT = "count"  # "set of 4"
+    FIGURE = "figure"
+    MATERIAL = "material"
+    PART = "part"
+    PHRASE = "phrase"  # "made in Italy", "for children"
+    RATING = "rating"  # "IP65"
+    SIZE = "size"  # "size M"
+    UNKNOWN = "unknown"
+
+
+class Frame(Enum):
+    """Place of a fact in its sentence, by the words before it."""
+
+    NONE = ""
+    BEING = "is"
+    COMING_AS = "comes as"
+    COMING_IN = "comes in"
+    HAVING = "has"
+    LIST = ":"
+    MADE = "is made of"
+    MEASURING = "measures"
+    RATED = "is rated at"
+
+
+# Forms that a frame takes. Those with an unknown form, and all forms in a list, are right anywhere but in `measures`.
+FITTING = {
+    Frame.BEING: {FactForm.ADJECTIVE, FactForm.COLOR, FactForm.PHRASE, FactForm.RATING, FactForm.SIZE},
+    Frame.COMING_AS: set(),
+    Frame.COMING_IN: {FactForm.COLOR, FactForm.SIZE, FactForm.MATERIAL},
+    Frame.HAVING: {FactForm.PART},
+    Frame.MADE: {FactForm.MATERIAL},
+    Frame.MEASURING: {FactForm.FIGURE},
+    Frame.RATED: {FactForm.FIGURE, FactForm.RATING},
+}  # fmt: skip
+_WITH_ARTICLE = {FactForm.PART, FactForm.COUNT, FactForm.UNKNOWN}
+_VERBS = {
+    "is": Frame.BEING, "are": Frame.BEING, "has": Frame.HAVING, "have": Frame.HAVING, "with": Frame.HAVING,
+    "features": Frame.HAVING, "feature": Frame.HAVING, "offers": Frame.HAVING, "offer": Frame.HAVING,
+    "includes": Frame.HAVING, "include": Frame.HAVING, "measures": Frame.MEASURING, "measure": Frame.MEASURING,
+    "rated": Frame.RATED, "made": Frame.MADE,
+}  # fmt: skip
+_AFTER_COMING = {"in": Frame.COMING_IN, "as": Frame.COMING_AS}
+_CLAUSE_WORDS = frozenset({"and", "or", "with", "for", "in", "on", "at", "of", "as", "is", "are", "has", "have", "to"})
+_FACT = "\x00"
+_TOKEN = re.compile(r"\x00\d+\x00|[\w'-]+|[.:;,!?()]")
+_LENGTH = re.compile(r"\d\s*(?:mm|cm|m|km|inch|inches|ft)\Z")
+_AMOUNT = re.compile(r"\d\s*(?:ml|cl|l|g|kg|oz|lb)\Z")
+_POWER = re.compile(r"\d\s*(?:w|kw|v|mah|ah|wh|k|lumens|lm|ghz|mhz|hz|atm|bar)\Z")
+_COUNT = re.compile(r"\A(?:set|pack|pair|box|bundle) of \d")
+_RATING = re.compile(r"\A(?:ip|spf ?|uv ?|usb ?)\d[\w.]*\Z")
+_PHRASE = re.compile(r"\A(?:(?:hand)?made (?:in|of|from|by|with)|designed|assembled|produced|for|from|in|without) ")
+
+
+@dataclass(frozen=True)
+class FactPlace:
+    """Place of a given fact in a text. has_article: "a" or "an" is before it. has_noun: the next word belongs to it."""
+
+    fact: str
+    form: FactForm
+    frame: Frame
+    has_article: bool
+    has_noun: bool
+
+
+def form_of(fact: str) -> FactForm:
+    """Return the form of a fact in lower case."""
+    words = fact.split()
+    if not words or "%" in fact:
+        return FactForm.UNKNOWN
+    last, head = words[-1], fact.partition(" of ")[0].split()[-1]
+    if _COUNT.match(fact):
+        return FactForm.COUNT
+    if words[0] in ("size", "sizes"):
+        return FactForm.SIZE
+    if _RATING.match(fact):
+        return FactForm.RATING
+    if _PHRASE.match(fact):
+        return FactForm.PHRASE
+    if last in UNITS or last.isdecimal():
+        return FactForm.FIGURE
+    if last.endswith("en") and last in ADJECTIVES:
+        return FactForm.ADJECTIVE
+    if any(material == fact or fact.endswith(f" {material}") for material in CLAIMS["material"]):
+        return FactForm.MATERIAL
+    if all(word in COLOR_WORDS for word in words):
+        return FactForm.COLOR
+    if _singular(head) in PART_NOUNS or head in PART_NOUNS | MASS_NOUNS:
+        return FactForm.PART
+    stem = last.rpartition("-")[2]
+    if last in ADJECTIVES or stem in ADJECTIVES or (last.endswith(ADJECTIVE_ENDINGS) and len(stem) > 3):
+        return FactForm.ADJECTIVE
+    return FactForm.UNKNOWN
+
+
+def fact_places(text: str, name: str, facts: list[str]) -> list[FactPlace]:
+    """Return where the facts stand in a text. All are in lower case."""
+    masked = text.replace(name, " it ") if name else text
+    for index, fact in sorted(enumerate(facts), key=lambda pair: len(pair[1]), reverse=True):
+        masked = re.sub(rf"(?<![\w\x00]){re.escape(fact)}(?![\w\x00])", f" {_FACT}{index}{_FACT} ", masked)
+    tokens = _TOKEN.findall(masked)
+    places, frame, before = [], Frame.NONE, ""
+    for index, token in enumerate(tokens):
+        after = tokens[index + 1] if index + 1 < len(tokens) else "."
+        if token.startswith(_FACT):
+            fact = facts[int(token.strip(_FACT))]
+            has_noun = after[0].isalpha() and after not in _CLAUSE_WORDS
+            places.append(FactPlace(fact, form_of(fact), frame, before in ("a", "an"), has_noun))
+        frame = _next_frame(frame, before, token)
+        before = token
+    return places
+
+
+def wrong_forms(places: list[FactPlace]) -> Iterator[FactPlace]:
+    """Yield the places that do not take their fact."""
+    return (place for place in places if not _fits(place))
+
+
+def form_penalty(places: list[FactPlace]) -> int:
+    """Return how many facts stand less well than they could: in a list without need, or in a clause by a guess."""
+    listable = (FactForm.PART, FactForm.ADJECTIVE, FactForm.MATERIAL, FactForm.COLOR)
+    amounts = sum(place.frame is Frame.MEASURING and not _LENGTH.search(place.fact) for place in places)
+    return amounts + sum(
+        place.form in listable if place.frame is Frame.LIST else place.form is FactForm.UNKNOWN for place in places
+    )
+
+
+def _fits(place: FactPlace) -> bool:
+    form, frame, fact = place.form, place.frame, place.fact
+    if frame in (Frame.LIST, Frame.NONE) or place.has_noun:
+        return True
+    if frame is Frame.MEASURING:
+        return bool(_LENGTH.search(fact) or _AMOUNT.search(fact))
+    if frame is Frame.RATED:
+        return form is FactForm.RATING or bool(_POWER.search(fact))
+    if place.has_article and form not in _WITH_ARTICLE:
+        return False
+    if form is FactForm.UNKNOWN:
+        return True
+    if frame is Frame.HAVING and form is FactForm.PART:
+        return place.has_article or not _is_count_noun(fact)
+    if frame is Frame.HAVING and form is FactForm.FIGURE:
+        return False
+    if frame is Frame.COMING_IN and form is FactForm.PART:
+        return place.has_article and fact.split()[-1] in CONTAINERS
+    if form is FactForm.COUNT:
+        return place.has_article and frame in (Frame.BEING, Frame.COMING_AS, Frame.COMING_IN)
+    return form in FITTING[frame]
+
+
+def _is_count_noun(fact: str) -> bool:
+    """Return whether a part takes an article: one that is neither plural, nor a mass, nor counted already."""
+    head, first = fact.partition(" of ")[0].split()[-1], fact.split()[0]
+    is_plural = head.endswith("s") and not head.endswith("ss")
+    is_counted = first in ("no", "two", "three", "four", "five", "six", "eight", "ten") or first[0].isdigit()
+    return not is_plural and head not in MASS_NOUNS and not (is_counted and "-" not in first)
+
+
+def _next_frame(frame: Frame, before: str, word: str) -> Frame:
+    """Return the frame after a word. before: the word before it."""
+    if word in (".", "!", "?", ";"):
+        return Frame.NONE
+    if word == ":":
+        return Frame.LIST
+    if before in ("comes", "come", "available") and word in _AFTER_COMING:
+        return _AFTER_COMING[word]
+    if before == "made" and word == "with":
+        return Frame.MADE
+    return _VERBS.get(word, frame)
+
+
+def _singular(word: str) -> str:
+    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word

@@ -1,0 +1,72 @@
+"""The form of a fact, and the places that take it."""
+
+import pytest
+
+from commerce.descriptions.text.fact_forms import FactForm, fact_places, form_of, wrong_forms
+
+pytestmark = pytest.mark.no_database
+
+
+@pytest.mark.parametrize(
+    ("form", "facts"),
+    [
+        (FactForm.ADJECTIVE, ["quiet", "leak-proof", "bpa-free", "machine-washable", "gots certified", "wooden"]),
+        (FactForm.COLOR, ["navy blue", "black", "dusty pink"]),
+        (FactForm.COUNT, ["set of 4", "pack of 10"]),
+        (FactForm.FIGURE, ["30 cm", "20 x 30 cm", "2000 w", "5 l", "90 g/m2"]),
+        (FactForm.MATERIAL, ["oak", "stainless steel", "organic cotton", "rose gold"]),
+        (
+            FactForm.PART,
+            ["removable tray", "drip-free spout", "lid", "two pockets", "2-year warranty", "notes of honey"],
+        ),
+        (FactForm.PHRASE, ["made in portugal", "for children", "handmade in spain"]),
+        (FactForm.RATING, ["ip65", "spf 30"]),
+        (FactForm.SIZE, ["size m", "sizes s to xl"]),
+        (FactForm.UNKNOWN, ["bestseller", "", "10x42", "\u4fdd\u6e29"]),
+    ],
+)
+def test_the_form_is_that_of_the_words(form: FactForm, facts: list[str]):
+    assert {fact: form_of(fact) for fact in facts} == dict.fromkeys(facts, form)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "fact"),
+    [
+        ("it is quiet and has a timer.", "quiet"),
+        ("it has a drip-free spout.", "drip-free spout"),
+        ("it comes with a lid and two pockets.", "two pockets"),
+        ("meet it, a quiet lamp with a lid.", "quiet"),
+        ("it is made of oak.", "oak"),
+        ("it comes in black.", "black"),
+        ("it comes as a set of 4.", "set of 4"),
+        ("it measures 30 cm.", "30 cm"),
+        ("it is rated at 2000 w.", "2000 w"),
+        ("details: 5 l, black and lid.", "5 l"),
+        ("it has 70% cocoa.", "70% cocoa"),
+        ("it is a bestseller.", "bestseller"),
+    ],
+)
+def test_a_fact_in_its_place_is_right(sentence: str, fact: str):
+    assert list(wrong_forms(fact_places(sentence, "velmo", [fact]))) == []
+
+
+@pytest.mark.parametrize(
+    ("sentence", "fact"),
+    [
+        ("it is drip-free spout.", "drip-free spout"),
+        ("it features drip-free spout.", "drip-free spout"),
+        ("it has a quiet.", "quiet"),
+        ("it is made of black.", "black"),
+        ("it is made of a lid.", "lid"),
+        ("it is quiet and 30 cm.", "30 cm"),
+        ("it measures 10 w.", "10 w"),
+        ("it measures quiet.", "quiet"),
+        ("it has a set of 4.", "set of 4"),
+        ("it has a 10 w.", "10 w"),
+        ("it is rated at 30 cm.", "30 cm"),
+        ("it comes in lid.", "lid"),
+        ("it has made in portugal.", "made in portugal"),
+    ],
+)
+def test_a_fact_out_of_its_place_is_wrong(sentence: str, fact: str):
+    assert [place.fact for place in wrong_forms(fact_places(sentence, "velmo", [fact]))] == [fact]
