@@ -50,6 +50,9 @@ SHARED_APPS = [
     "shared.serving",
 ]
 
+# Role -> labels of the apps whose admin pages it may view.
+ROLE_ADMIN_APPS: dict[str, list[str]] = {}
+
 MIDDLEWARE = [
     "shared.observability.request_id.RequestIdMiddleware",
     "corsheaders.middleware.CorsMiddleware",  # before errors become JSON, so that those have its headers too

@@ -7,6 +7,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.html import format_html
+from django.utils.translation import gettext as _
 
 from commerce.attachments import services, storage
 from commerce.attachments.images.sizes import thumbnail_size
@@ -35,7 +36,7 @@ class AttachmentAdmin(LargeTableAdmin):
     def preview(self, attachment: Attachment) -> str:
         url = storage.original_url(attachment, None)
         if attachment.width is None or attachment.height is None:
-            return format_html('<a href="{}">{}</a>', url, "Download")
+            return format_html('<a href="{}">{}</a>', url, _("Download"))
         thumbnail = storage.size_url(attachment, thumbnail_size(attachment.width, attachment.height), None)
         return format_html('<a href="{}"><img src="{}" alt="" style="max-height: 4rem"></a>', url, thumbnail)
 

@@ -32,8 +32,8 @@ class DeletedFilter(admin.SimpleListFilter):
     title = "deletion"
     parameter_name = "deleted"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("no", "Not deleted"), ("yes", "Deleted")]
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Any:
+        return [("no", _("Not deleted")), ("yes", _("Deleted"))]
 
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
         return queryset.filter(deleted_at__isnull=self.value() == "no") if self.value() in ("no", "yes") else queryset

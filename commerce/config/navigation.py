@@ -5,7 +5,9 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils.translation import gettext as _
 
+from commerce.analytics.dashboard.access import ALLOWED_ROLES
 from commerce.moderation.admin import sidebar
 
 APPS_IN_FIRST_GROUP = ("commerce_moderation", "audit")
@@ -13,8 +15,11 @@ APPS_IN_FIRST_GROUP = ("commerce_moderation", "audit")
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """Return the groups of links in the format of unfold."""
-    dashboard = {"title": "Dashboard", "icon": "monitoring", "link": f"{reverse('admin:index')}dashboard/"}
-    return [sidebar.links(request), {"title": "Analytics", "items": [dashboard]}, *_app_groups(request)]
+    groups = [sidebar.links(request)]
+    if getattr(request.user, "role", None) in ALLOWED_ROLES:
+        dashboard = {"title": _("Dashboard"), "icon": "monitoring", "link": f"{reverse('admin:index')}dashboard/"}
+        groups.append({"title": _("Analytics"), "items": [dashboard]})
+    return [*groups, *_app_groups(request)]
 
 
 def _app_groups(request: HttpRequest) -> list[dict[str, Any]]:

@@ -18,7 +18,9 @@ from commerce.demo.full_data import (
     QUESTIONS_AND_ANSWERS,
     REPORT_MESSAGES,
 )
-from commerce.moderation.models import Case, ContentKind, Decision
+from commerce.moderation.appeals import file_appeal
+from commerce.moderation.models import Case, ContentKind, Decision, DecisionTemplate, Notice, ReportReason, Sanction
+from commerce.moderation.sanctions import appeal_sanction, impose_sanction
 from commerce.moderation.services import accept_report, file_report, hide_content, reject_report
 from commerce.moderation.undo import undo_decision
 from commerce.orders.models import Order, OrderLine
@@ -40,6 +42,35 @@ class FeedbackCounts:
 FULL = FeedbackCounts(reviews=600, questions=120, reports=24)
 SMALL = FeedbackCounts(reviews=75, questions=20, reports=12)
 
+# Kind, days, and the reason for the author.
+SANCTIONS = (
+    (Sanction.Kind.WARNING, None, "Please write about the product and not about other customers."),
+    (Sanction.Kind.LIMIT, 14, "You wrote the same text about many products."),
+    (Sanction.Kind.SUSPENSION, 7, "You advertised another shop again."),
+    (Sanction.Kind.BAN, None, "You published the addresses of other people."),
+)
+# Name, code of the reason, language, text.
+TEMPLATES = (
+    (
+        "Advertising",
+        "spam",
+        "en",
+        "Your text about {product} advertises something else. You may appeal for {appeal_days} days.",
+    ),
+    (
+        "Werbung",
+        "spam",
+        "de",
+        "Ihr Text zu {product} wirbt für etwas anderes. Sie können {appeal_days} Tage lang Einspruch einlegen.",
+    ),
+    (
+        "Personal data",
+        "personal_data",
+        "en",
+        "Your text about {product} names a person. Write it again without the name.",
+    ),
+    ("Other product", "off_topic", "en", "Your text is not about {product} of {shop}."),
+)
 STARS = (5, 5, 5, 5, 4, 4, 4, 3, 3, 2, 1)
 COMMENTS = {
     5: POSITIVE_COMMENTS,
@@ -78,6 +109,35 @@ def seed_decisions(*, moderator: User, now: datetime) -> None:
         decision = _decide(accept_report, waiting[0], moderator, now)
         undo_decision(decision_id=decision.pk, moderator=moderator, now=decision.created_at + timedelta(minutes=1))
         _decide(hide_content, waiting[-1], moderator, now)
+    _appeal(now)
+    _sanction_authors(moderator, now)
+    _create_templates()
+
+
+def _appeal(now: datetime) -> None:
+    """Let two authors appeal against their removals."""
+    removals = Notice.objects.filter(kind=Notice.Kind.CONTENT_REMOVED, due_at__lte=now, appeal_until__gt=now)
+    texts = ("I bought it there, and it broke in a week.", "Das ist meine ehrliche Meinung.")
+    for notice, text in zip(removals.select_related("user").order_by("id")[:2], texts, strict=False):
+        file_appeal(author=notice.user, notice_id=notice.pk, message=text, now=now)
+
+
+def _sanction_authors(moderator: User, now: datetime) -> None:
+    """Impose one sanction of each kind on authors of removed content, and let one of them appeal."""
+    authors = Decision.objects.filter(action=Decision.Action.ACCEPTED, undone_at=None).exclude(author=moderator)
+    author_ids = list(dict.fromkeys(authors.order_by("id").values_list("author_id", flat=True)))
+    for author_id, (kind, days, reason) in zip(author_ids, SANCTIONS, strict=False):
+        sanction = impose_sanction(
+            user_id=author_id, kind=kind, days=days, reason=reason, moderator=moderator, now=now
+        )  # fmt: skip
+        if kind == Sanction.Kind.SUSPENSION:
+            appeal_sanction(sanction_id=sanction.pk, user=sanction.user, message="It was one review.", now=now)
+
+
+def _create_templates() -> None:
+    for name, code, language, text in TEMPLATES:
+        reason = ReportReason.objects.filter(code=code).first()
+        DecisionTemplate.objects.get_or_create(name=name, language=language, defaults={"reason": reason, "text": text})
 
 
 def _decide(decide: Callable[..., Decision], case: Case, moderator: User, now: datetime) -> Decision:
@@ -131,11 +191,19 @@ def _file_reports(random: Random, count: int, now: datetime) -> None:
     worst = list(Review.objects.visible().order_by("rating", "id").values_list("pk", "user_id")[:count])
     questions = list(Question.objects.visible().order_by("id").values_list("pk", "user_id")[: count // 6])
     reporters = list(User.objects.filter(reviews__isnull=False).distinct().order_by("id"))
+    reasons = {reason.code: reason for reason in ReportReason.objects.all()}
     kinds = [(ContentKind.REVIEW, one) for one in worst] + [(ContentKind.QUESTION, one) for one in questions]
     for kind, (content_id, author_id) in kinds:
         for reporter in random.sample(reporters, min(len(reporters), random.randint(1, 3))):
             if reporter.pk != author_id:
                 reported_at = now - timedelta(hours=random.random() * 200)
-                message = random.choice(REPORT_MESSAGES)
+                message, code = random.choice(REPORT_MESSAGES)
                 with suppress(ApiError):  # who has reported this before
-                    file_report(user=reporter, model_type=kind, model_id=content_id, message=message, now=reported_at)
+                    file_report(
+                        user=reporter,
+                        model_type=kind,
+                        model_id=content_id,
+                        message=message,
+                        reason=reasons.get(code),
+                        now=reported_at,
+                    )

@@ -245,4 +245,15 @@ QUESTIONS_AND_ANSWERS = (
     ("When will it be back in stock?", "In about two weeks."),
     ("How heavy is it?", "It is on the label in the last picture."),
 )
-REPORT_MESSAGES = ("This is an advertisement.", "Rude.", "It is about another product.", "The same text is everywhere.")
+# Message, and the code of its reason.
+REPORT_MESSAGES = (
+    ("This is an advertisement.", "spam"),
+    ("Rude.", "harassment"),
+    ("It insults people for where they come from.", "hate"),
+    ("Not for a shop that children read.", "sexual"),
+    ("It offers forged receipts.", "illegal"),
+    ("It is about another product.", "off_topic"),
+    ("The same text is everywhere.", "fake"),
+    ("Ein Name und eine Telefonnummer stehen darin.", "personal_data"),
+    ("Je ne comprends pas ce texte.", "other"),
+)

@@ -50,6 +50,7 @@ USERS = (
     DemoUser("customer@stoa.example", "Cato Lindqvist", Role.CUSTOMER),
     DemoUser("owner2@stoa.example", "Petra Vale", Role.STORE_OWNER),
     DemoUser("staff2@stoa.example", "Tomas Reed", Role.STAFF, works_at="far-trails"),
+    DemoUser("moderator@stoa.example", "Mira Holm", Role.MODERATOR),
 )
 
 SHOPS = (

@@ -32,7 +32,7 @@ def file_appeal(*, author: User, notice_id: int, message: str, now: datetime) ->
     notice = Notice.objects.for_user(author, now).select_related("decision__case").filter(pk=notice_id).first()
     if notice is None:
         raise ApiError(404, "You have no notice with this id.")
-    if notice.appeal_until is None or now >= notice.appeal_until:
+    if notice.decision is None or notice.appeal_until is None or now >= notice.appeal_until:
         raise Conflict("You can appeal against a removal only, until the appeal_until of its notice.")
     kind, model_id = ContentKind(notice.decision.case.model_type), notice.decision.case.model_id
     case = get_or_create_case(kind, lock_content(kind, model_id, deleted=True), now)

@@ -3,6 +3,7 @@
 from importlib import import_module
 
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 
 
 class ModerationConfig(AppConfig):
@@ -11,7 +12,10 @@ class ModerationConfig(AppConfig):
     verbose_name = "Moderation"
 
     def ready(self) -> None:
+        create = import_module("commerce.moderation.default_reasons").create_default_reasons
+        post_migrate.connect(create, sender=self, dispatch_uid="moderation_default_reasons")
         hooks = import_module("commerce.reviews.moderation_hooks").hooks
         hooks.take_down = import_module("commerce.moderation.services").accept_report
         hooks.withdraw_case = import_module("commerce.moderation.cases").withdraw_case
+        hooks.check_may_write = import_module("commerce.moderation.sanctions").check_may_write
         hooks.load_reports = import_module("commerce.moderation.reportable_content").load_reports

@@ -5,7 +5,8 @@ from datetime import datetime
 from django.db.models import Count, F, Max, Min, Q, Sum
 from django.db.models.functions import Coalesce
 
-from commerce.moderation.models import AbuseReport, Appeal, Case, ReportQuerySet
+from commerce.moderation.models import AbuseReport, Appeal, Case, ReportQuerySet, ReportReason
+from commerce.moderation.models.reasons import DEFAULT_DUE_TIME
 from commerce.moderation.trust import BRIGADE_WINDOW, is_brigade
 
 WAITING_STATES = (Case.State.OPEN, Case.State.APPEALED)
@@ -25,6 +26,9 @@ def set_state(case: Case, state: str) -> None:
 def add_report(case: Case, report: AbuseReport, *, now: datetime) -> Case:
     """Add one open report to the figures of a case, at the same cost for any number of reports."""
     trusted = int(report.standing == AbuseReport.Standing.TRUSTED)
+    reason = report.reason
+    is_gravest = reason is not None and reason.severity > case.severity
+    due_at = report.created_at + (reason.due_time if reason else DEFAULT_DUE_TIME)
     Case.objects.filter(pk=case.pk).update(
         state=Case.State.OPEN,
         is_waiting=True,
@@ -34,6 +38,9 @@ def add_report(case: Case, report: AbuseReport, *, now: datetime) -> Case:
         newest_at=max(case.newest_at or report.created_at, report.created_at),
         oldest_at=min(case.oldest_at or report.created_at, report.created_at),
         is_brigaded=case.is_brigaded or _completes_brigade(report),
+        reason=reason if is_gravest else case.reason_id,
+        severity=reason.severity if reason and is_gravest else case.severity,
+        due_at=min(case.due_at or due_at, due_at),
         updated_at=now,
     )
     case.refresh_from_db()
@@ -53,11 +60,26 @@ def recount(case: Case) -> None:
     case.reports_count, case.weight = figures["count"], figures["weight"]
     case.trusted_count = figures["trusted"]
     case.newest_at, case.oldest_at = figures["newest"], figures["oldest"]
+    _set_priority(case, reports)
     if case.state == Case.State.APPEALED:
         appeal = case.appeals.get(status=Appeal.Status.OPEN)
         case.newest_at = case.oldest_at = appeal.created_at
+        case.due_at = appeal.created_at + DEFAULT_DUE_TIME
     new_account_reports = reports.filter(standing=AbuseReport.Standing.NEW_ACCOUNT).order_by()
     case.is_brigaded = is_brigade(new_account_reports.values_list("created_at", flat=True))
+
+
+def _set_priority(case: Case, reports: ReportQuerySet) -> None:
+    """Set reason, severity and due time on the instance from the open reports, of which one of each reason is read."""
+    case.reason, case.severity, case.due_at = None, 0, None
+    oldest = dict(reports.order_by().values_list("reason").annotate(Min("created_at")))
+    reasons = ReportReason.objects.in_bulk([pk for pk in oldest if pk is not None])
+    for pk, created_at in oldest.items():
+        reason = reasons.get(pk)
+        due_at = created_at + (reason.due_time if reason else DEFAULT_DUE_TIME)
+        case.due_at = min(case.due_at or due_at, due_at)
+        if reason and reason.severity > case.severity:
+            case.reason, case.severity = reason, reason.severity
 
 
 def withdraw_case(*, model_type: str, model_id: int, now: datetime) -> None:

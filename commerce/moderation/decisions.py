@@ -11,12 +11,14 @@ from django.conf import settings
 from django.db.models import F
 
 from commerce.moderation.cases import find_case, recount, set_state
+from commerce.moderation.message_placeholders import fill_placeholders
 from commerce.moderation.models import AbuseReport, Case, ContentKind, Decision, Reporter
 from commerce.moderation.notices.creation import create_notices
 from commerce.moderation.reportable_content import Reportable
 from commerce.moderation.snapshots import content_record, report_record, state_record
 from commerce.webhooks.events import announce_decision
 from shared.accounts.models import User
+from shared.accounts.roles import Role
 from shared.api.errors import ApiError
 from shared.audit.services import record_audit_entry
 
@@ -41,10 +43,25 @@ class Conflict(ApiError):
 
 @dataclass(frozen=True, kw_only=True)
 class DecisionMessage:
-    """The texts of a decision: `note` for other moderators, `reason` for the author and the reporters."""
+    """The texts of a decision: `note` for other moderators, `reason` for the author and the reporters.
+
+    With `is_template`, the reason has placeholders.
+    """
 
     note: str = ""
     reason: str = ""
+    is_template: bool = False
+
+    def reason_about(self, content: Reportable) -> str:
+        """Return the reason, with its placeholders filled for this content."""
+        if not self.is_template:
+            return self.reason
+        values = {
+            "product": content.product.name,
+            "shop": content.shop.name,
+            "appeal_days": str(settings.MODERATION_APPEAL_WINDOW.days),
+        }
+        return fill_placeholders(self.reason, values)
 
 
 NO_MESSAGE = DecisionMessage()
@@ -82,14 +99,19 @@ def begin_decision(
     message: DecisionMessage,
     now: datetime,
 ) -> PendingDecision:
-    """Record a decision with its reports. One without a moderator was made by a rule and cannot be undone."""
+    """Record a decision with its reports. One without a moderator was made by a rule and cannot be undone.
+
+    Raises ApiError 403 for an escalated case unless a super admin decides.
+    """
+    if case.is_escalated and moderator is not None and moderator.role != Role.SUPER_ADMIN:
+        raise ApiError(403, "This was escalated: a super admin decides about it.")
     decision = Decision.objects.create(
         case=case,
         author_id=content.user_id,
         action=action,
         moderator=moderator,
         note=message.note,
-        reason=message.reason,
+        reason=message.reason_about(content),
         reports=[report_record(report) for report in reports],
         reports_count=len(reports),
         content=content_record(content),
@@ -104,6 +126,7 @@ def finish_decision(pending: PendingDecision, state: str, *, hiding: str = Case.
     """Save the case in its new state, update the reporters, create the notices and write to the audit log."""
     case, decision = pending.case, pending.decision
     set_state(case, state)
+    case.is_escalated = case.is_waiting and (case.is_escalated or decision.action == Action.ESCALATED)
     case.hiding, case.last_decision, case.updated_at = hiding, decision, now
     case.is_cleared = case.is_cleared or decision.action in (Action.REJECTED, Action.RESTORED, Action.APPEAL_OVERTURNED)
     recount(case)

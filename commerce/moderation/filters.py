@@ -6,7 +6,7 @@ from django.db.models import QuerySet
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema_field
 
-from commerce.moderation.models import AbuseReport, Appeal, Decision, Notice
+from commerce.moderation.models import AbuseReport, Appeal, Decision, Notice, Sanction
 from commerce.moderation.reportable_content import ContentNotFound, parse_kind
 from shared.api.lists.filters import IntegerFilter, ListFilterSet
 
@@ -38,6 +38,7 @@ class OwnReportFilters(ListFilterSet):
     model_type = ContentKindFilter(help_text="Kind of the content: Review or Question.")
     model_id = IntegerFilter(help_text="Id of a review or question.")
     status = filters.ChoiceFilter(choices=AbuseReport.Status.choices, help_text="Status of the reports.")
+    reason = filters.CharFilter("reason__code", max_length=32, help_text="Code of the reports' reason.")
 
     class Meta:
         model = AbuseReport
@@ -78,4 +79,16 @@ class AppealFilters(ListFilterSet):
 
     class Meta:
         model = Appeal
+        fields: list[str] = []
+
+
+class SanctionFilters(ListFilterSet):
+    search_fields = {name: name for name in ("kind", "user_id", "appeal")}
+    order_fields = {name: name for name in ("id", "created_at", "ends_at")}
+    user_id = IntegerFilter(help_text="Id of the user.")
+    kind = filters.ChoiceFilter(choices=Sanction.Kind.choices, help_text="What the user may not do.")
+    appeal = filters.ChoiceFilter(choices=Sanction.Appeal.choices[1:], help_text="State of the user's appeal.")
+
+    class Meta:
+        model = Sanction
         fields: list[str] = []

@@ -3,7 +3,7 @@
 Decisions keep the texts that were decided about, like the audit log, and refer to people by their ids.
 """
 
-from commerce.moderation.models import AbuseReport, Appeal, Case, Decision, Notice, Reporter
+from commerce.moderation.models import AbuseReport, Appeal, Case, Decision, Notice, Reporter, Sanction
 from shared.personal_data import delete_rows, overwrite_rows, retain_rows
 
 LOG = "it is the log of decisions, and refers to people by an id"
@@ -11,6 +11,9 @@ MODERATOR_FIELDS = ("note", "before", "reports", "moderator", "undone_by")
 
 RULES = (
     delete_rows(Notice, "user"),
+    overwrite_rows(Sanction, "user", appeal_message=""),
+    retain_rows(Sanction, "moderator", reason=LOG),
+    retain_rows(Sanction, "lifted_by", reason=LOG),
     overwrite_rows(Appeal, "author", message=""),
     overwrite_rows(AbuseReport, "user", message=""),
     retain_rows(Reporter, "user", reason="two counts"),

@@ -64,7 +64,7 @@ def lock_content(kind: ContentKind, model_id: int, *, deleted: bool = False) -> 
 
 def load_reports(*, contents: Sequence[Any], user: User | None) -> None:
     """Set `abusive_reports` on each review or question: its newest reports, or None for users who may not read any."""
-    if user is None or user.role != Role.SUPER_ADMIN:
+    if user is None or user.role not in (Role.SUPER_ADMIN, Role.MODERATOR):
         for content in contents:
             content.abusive_reports = None
         return

@@ -7,7 +7,8 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from commerce.moderation.decisions import DecisionMessage
-from commerce.moderation.models import AbuseReport, Appeal, ContentKind, Decision, Notice
+from commerce.moderation.models import AbuseReport, Appeal, ContentKind, Decision, Notice, ReportReason, Sanction
+from commerce.moderation.sanctions import MAX_DAYS
 from shared.accounts.models import User
 from shared.api.fields import IdField
 from shared.api.lists.relations import RelationsSerializer, UTCDateTimeField
@@ -37,19 +38,23 @@ class ReportingUserSerializer(serializers.ModelSerializer[User]):
 class ReportSerializer(RelationsSerializer):
     """A report, for moderators and for the user who made it."""
 
+    reason = serializers.CharField(
+        source="reason.code", read_only=True, allow_null=True, help_text="Code of the reason, or null."
+    )
     user = ReportingUserSerializer(read_only=True, help_text="User who reported. Only with `with=user`.")
 
     class Meta:
         model = AbuseReport
         fields = [
-            "id", "user_id", "model_type", "model_id", "message", "status", "created_at", "updated_at", "user",
+            "id", "user_id", "model_type", "model_id", "reason", "message", "status", "created_at", "updated_at",
+            "user",
         ]  # fmt: skip
         relations = ["user"]
         extra_kwargs = {
             "user_id": {"help_text": "Id of the user who reported."},
             "model_type": {"help_text": MODEL_TYPE_TEXT},
             "model_id": {"help_text": MODEL_ID_TEXT},
-            "message": {"help_text": "Reason that the user gave."},
+            "message": {"help_text": "Explanation that the user gave."},
             "status": {"help_text": "`withdrawn`: the author deleted the content before a decision."},
         }
 
@@ -66,14 +71,38 @@ class ContentKeySerializer(serializers.Serializer[Any]):
     model_type = ContentKindField(trim_whitespace=False, help_text=MODEL_TYPE_INPUT_TEXT)
 
 
+class ReasonField(serializers.CharField):
+    """Code of an active reason, whose value is the reason. Any other is a validation error that names the codes."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        code = super().to_internal_value(data)
+        reasons = {reason.code: reason for reason in ReportReason.objects.filter(is_active=True)}
+        if code not in reasons:
+            raise serializers.ValidationError(f"There is no reason {code[:40]!r}. Send one of {', '.join(reasons)}.")
+        return reasons[code]
+
+
+class ReportReasonSerializer(serializers.ModelSerializer[ReportReason]):
+    """A reason that reporters can choose."""
+
+    class Meta:
+        model = ReportReason
+        fields = ["code", "name"]
+        extra_kwargs = {
+            "code": {"help_text": "What a report names it by."},
+            "name": {"help_text": "Name to show to reporters."},
+        }
+
+
 class NewReportSerializer(ContentKeySerializer):
     """Body of a new report."""
 
     message = serializers.CharField(max_length=MAX_TEXT_LENGTH, help_text="Why the content should be removed.")
+    reason = ReasonField(required=False, allow_null=True, help_text="Code of a reason, from GET /report-reasons.")
 
 
-class DecisionSerializer(ContentKeySerializer):
-    """Body of a decision."""
+class DecisionMessageSerializer(serializers.Serializer[Any]):
+    """Texts of a decision."""
 
     note = serializers.CharField(
         max_length=MAX_TEXT_LENGTH, required=False, allow_blank=True, help_text="Note for other moderators."
@@ -82,11 +111,26 @@ class DecisionSerializer(ContentKeySerializer):
         max_length=MAX_TEXT_LENGTH, required=False, allow_blank=True, help_text="Reason for the author and reporters."
     )
 
+    def message(self) -> DecisionMessage:
+        return DecisionMessage(note=self.validated_data.get("note", ""), reason=self.validated_data.get("reason", ""))
+
+
+class DecisionSerializer(DecisionMessageSerializer, ContentKeySerializer):
+    """Body of a decision about a review or question."""
+
     def decision(self) -> dict[str, Any]:
         """Return the arguments of the services that decide."""
-        data = dict(self.validated_data)
-        message = DecisionMessage(note=data.pop("note", ""), reason=data.pop("reason", ""))
-        return data | {"message": message}
+        data = self.validated_data
+        return {"model_id": data["model_id"], "model_type": data["model_type"], "message": self.message()}
+
+
+class CaseClaimSerializer(serializers.Serializer[Any]):
+    """The claim of a case that is valid now."""
+
+    moderator_id = serializers.IntegerField(
+        source="moderator.pk", read_only=True, help_text="Id of the moderator who looks at it: you, or somebody else."
+    )
+    until = UTCDateTimeField(read_only=True, help_text="When the claim ends unless it is extended.")
 
 
 class ModeratorSerializer(serializers.ModelSerializer[User]):
@@ -138,16 +182,23 @@ class NoticeSerializer(RelationsSerializer):
     """A notice to the signed-in user."""
 
     model_type = serializers.ChoiceField(
-        source="decision.case.model_type", choices=ContentKind.choices, read_only=True, help_text=MODEL_TYPE_TEXT
+        source="decision.case.model_type",
+        choices=ContentKind.choices,
+        read_only=True,
+        allow_null=True,
+        help_text=f"{MODEL_TYPE_TEXT} Null for a sanction.",
     )
-    model_id = serializers.IntegerField(source="decision.case.model_id", read_only=True, help_text=MODEL_ID_TEXT)
+    model_id = serializers.IntegerField(
+        source="decision.case.model_id", read_only=True, allow_null=True, help_text=MODEL_ID_TEXT
+    )
     created_at = UTCDateTimeField(source="due_at", read_only=True, help_text="When the decision became final.")
 
     class Meta:
         model = Notice
-        fields = ["id", "kind", "title", "text", "model_type", "model_id", "appeal_until", "created_at"]
+        fields = ["id", "kind", "title", "text", "model_type", "model_id", "sanction_id", "appeal_until", "created_at"]
         extra_kwargs = {
             "kind": {"help_text": "What the notice is about."},
+            "sanction_id": {"help_text": "Id of the sanction that the notice is about, or null."},
             "title": {"help_text": "Title in English."},
             "text": {"help_text": "Plain text in English with the reason."},
             "appeal_until": {"help_text": "When the time to appeal ends, or null where no appeal is possible."},
@@ -177,3 +228,53 @@ class AppealSerializer(RelationsSerializer):
             "status": {"help_text": "`kept`: the content stays down. `overturned`: it was restored."},
             "decided_at": {"help_text": "When a moderator decided, or null."},
         }
+
+
+class NewSanctionSerializer(serializers.Serializer[Any]):
+    """Body of a new sanction."""
+
+    user_id = IdField(help_text="Id of the user.")
+    kind = serializers.ChoiceField(choices=Sanction.Kind.choices, help_text="What the user may not do.")
+    days = serializers.IntegerField(
+        required=False, allow_null=True, min_value=1, max_value=MAX_DAYS, help_text="Only of a limit and a suspension."
+    )
+    reason = serializers.CharField(max_length=MAX_TEXT_LENGTH, help_text="Reason for the user.")
+    note = serializers.CharField(
+        max_length=MAX_TEXT_LENGTH, required=False, allow_blank=True, help_text="Note for other moderators."
+    )
+
+
+class SanctionAppealSerializer(serializers.Serializer[Any]):
+    """Body of an appeal against a sanction."""
+
+    message = serializers.CharField(max_length=MAX_TEXT_LENGTH, help_text="Why the sanction should be lifted.")
+
+
+class SanctionSerializer(RelationsSerializer):
+    """A sanction, for the user who has it."""
+
+    class Meta:
+        model = Sanction
+        fields = [
+            "id", "user_id", "kind", "reason", "created_at", "ends_at", "lifted_at", "appeal", "appeal_message",
+            "appealed_at",
+        ]  # fmt: skip
+        extra_kwargs = {
+            "user_id": {"help_text": "Id of the user."},
+            "kind": {"help_text": "What the user may not do."},
+            "reason": {"help_text": "Reason for the user."},
+            "ends_at": {"help_text": "When it ends on its own; null for a warning and a ban."},
+            "lifted_at": {"help_text": "When a moderator lifted it, or null."},
+            "appeal": {"help_text": "State of the user's appeal; empty without one."},
+            "appeal_message": {"help_text": "Why the user appealed."},
+            "appealed_at": {"help_text": "When the user appealed, or null."},
+            "note": {"help_text": "Note for other moderators."},
+            "moderator_id": {"help_text": "Id of the moderator."},
+        }
+
+
+class ModeratedSanctionSerializer(SanctionSerializer):
+    """A sanction, for moderators."""
+
+    class Meta(SanctionSerializer.Meta):
+        fields = [*SanctionSerializer.Meta.fields, "note", "moderator_id"]

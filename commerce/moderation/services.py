@@ -23,7 +23,7 @@ from commerce.moderation.decisions import (
     get_or_create_case,
     update_report_count,
 )
-from commerce.moderation.models import AbuseReport, Case, ContentKind, Decision, Reporter
+from commerce.moderation.models import AbuseReport, Case, ContentKind, Decision, Reporter, ReportReason
 from commerce.moderation.reportable_content import (
     CONTENT_MODELS,
     ContentNotFound,
@@ -31,6 +31,7 @@ from commerce.moderation.reportable_content import (
     lock_content,
     parse_kind,
 )
+from commerce.moderation.sanctions import check_may_write
 from commerce.moderation.trust import report_standing, reporter_weight
 from commerce.reviews.services import set_visibility
 from commerce.shops.models import Shop
@@ -41,17 +42,20 @@ CLAIM_LIFETIME = timedelta(minutes=5)
 
 
 @transaction.atomic
-def file_report(*, user: User, model_type: str, model_id: int, message: str, now: datetime) -> AbuseReport:
+def file_report(
+    *, user: User, model_type: str, model_id: int, message: str, reason: ReportReason | None = None, now: datetime
+) -> AbuseReport:
     """Create a user's report of visible content, and hide the content once enough trusted reporters reported it.
 
-    Raises ContentNotFound, and ApiError 409 if the user has reported the content before.
+    Raises ContentNotFound, ApiError 409 if the user has reported the content before, and 403 for a sanctioned user.
     """
+    check_may_write(user=user, now=now)
     kind = parse_kind(model_type)
     content = lock_content(kind, model_id)
     if content.hidden_at:
         raise ContentNotFound
     report = _new_report(user, content, now)
-    report.model_type, report.model_id, report.message = kind, model_id, message
+    report.model_type, report.model_id, report.message, report.reason = kind, model_id, message, reason
     try:
         with transaction.atomic():
             report.save()
@@ -172,6 +176,26 @@ def warn_author(
     """
     pending = _begin(Action.WARNED, model_type, model_id, moderator, now, message)
     return finish_decision(pending, pending.case.state, hiding=pending.case.hiding, now=now)
+
+
+@transaction.atomic
+def escalate_case(
+    *, model_type: str, model_id: int, moderator: User, now: datetime, message: DecisionMessage = NO_MESSAGE
+) -> Decision:
+    """Leave a case to a super admin; it waits on, and other moderators can no longer decide about it.
+
+    Raises ContentNotFound, and Conflict for a case that does not wait or is escalated already.
+    """
+    kind = parse_kind(model_type)
+    content = lock_content(kind, model_id, deleted=True)
+    case = get_or_create_case(kind, content, now)
+    if not case.is_waiting:
+        raise Conflict("Only a case that waits for a decision can be escalated.")
+    if case.is_escalated:
+        raise Conflict("This is escalated already.")
+    reports = list(open_reports(case))
+    pending = begin_decision(Action.ESCALATED, case, content, reports, moderator=moderator, message=message, now=now)
+    return finish_decision(pending, case.state, hiding=case.hiding, now=now)
 
 
 @transaction.atomic

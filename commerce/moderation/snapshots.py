@@ -16,8 +16,8 @@ from commerce.reviews.models import Review
 NOT_RESTORED_CASE_FIELDS = frozenset(
     (
         "id", "model_type", "model_id", "author", "shop", "language", "created_at", "updated_at", "is_waiting",
-        "reports_count", "weight", "trusted_count", "is_brigaded", "newest_at", "oldest_at", "claimed_by",
-        "claimed_until",
+        "reports_count", "weight", "trusted_count", "is_brigaded", "newest_at", "oldest_at", "reason", "severity",
+        "due_at", "claimed_by", "claimed_until",
     )
 )  # fmt: skip
 # The erasure of a person empties the message: undo leaves that of an existing report alone.

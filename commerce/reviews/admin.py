@@ -8,12 +8,14 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.text import Truncator
+from django.utils.translation import gettext as _
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from commerce.reviews.models import Question, Review
 from commerce.reviews.moderation_hooks import hooks
-from shared.api.admin_base import IndexedEmptyFieldListFilter, LargeTableAdmin
+from shared.api.admin_base import MAX_SEARCH_RESULTS, IndexedEmptyFieldListFilter, LargeTableAdmin
 from shared.api.errors import ApiError
+from shared.api.text_search import query_words, rows_with_words
 
 MAX_EXCERPT_LENGTH = 120
 
@@ -38,8 +40,20 @@ class ContentAdmin(LargeTableAdmin):
         ["shop", AutocompleteSelectFilter],
     ]
     search_fields = ["user__email", "product__slug"]
-    search_help_text = "Start of the author's e-mail address or of a product's name, or an id"
+    search_help_text = "Words of the text, the start of the author's e-mail address or of a product's name, or an id"
     actions = ["take_down"]
+    text_column = ""  # in which a search finds words
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: "QuerySet[Any]", search_term: str
+    ) -> "tuple[QuerySet[Any], bool]":
+        """Add what has the words of the search term to what begins with it."""
+        found, may_have_duplicates = super().get_search_results(request, queryset, search_term)
+        if words := query_words(search_term):
+            found |= queryset.filter(
+                pk__in=rows_with_words(self.model, self.text_column, words, limit=MAX_SEARCH_RESULTS)
+            )
+        return found, may_have_duplicates
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -67,7 +81,7 @@ class RatingFilter(admin.SimpleListFilter):
     title = parameter_name = "rating"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(str(stars), f"{stars} of 5") for stars in range(1, 6)]
+        return [(str(stars), _("%(stars)d of 5") % {"stars": stars}) for stars in range(1, 6)]
 
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
         rating = self.value()
@@ -76,6 +90,7 @@ class RatingFilter(admin.SimpleListFilter):
 
 @admin.register(Review)
 class ReviewAdmin(ContentAdmin):
+    text_column = "comment"
     list_display = [
         "product",
         "rating",
@@ -94,6 +109,7 @@ class ReviewAdmin(ContentAdmin):
 
 @admin.register(Question)
 class QuestionAdmin(ContentAdmin):
+    text_column = "question"
     list_display = [
         "product",
         excerpt_column("question"),

@@ -18,12 +18,14 @@ class ModerationHooks:
 
     `take_down` accepts the reports of a review or question (`model_type`, `model_id`, `moderator`, `now`).
     `withdraw_case` closes the case of content that its author deleted (`model_type`, `model_id`, `now`).
+    `check_may_write` raises ApiError 403 for a sanctioned user (`user`, `now`).
     `load_reports` sets `abusive_reports` on reviews or questions (`contents`, `user`).
     """
 
     take_down: Callable[..., Any] = _not_registered
     withdraw_case: Callable[..., None] = _not_registered
     load_reports: Callable[..., None] = _not_registered
+    check_may_write: Callable[..., None] = _not_registered
 
 
 hooks = ModerationHooks()

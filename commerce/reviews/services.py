@@ -34,9 +34,11 @@ def write_review(
     """Create a review of a product that is for sale.
 
     A user has one review for each order with the product, which may be a parent or a child, and one without an order.
-    Raises NotFound for another customer's order, ApiError 409 for a second review, and ValidationFailed for a product
-    that is not for sale or not in the order, for photos that the user did not upload and after MAX_REVIEWS_PER_USER.
+    Raises ApiError 403 for a sanctioned user, NotFound for another customer's order, ApiError 409 for a second review,
+    and ValidationFailed for a product that is not for sale or not in the order, for photos that the user did not
+    upload and after MAX_REVIEWS_PER_USER.
     """
+    hooks.check_may_write(user=user, now=now)
     _require_fewer(Review, user, MAX_REVIEWS_PER_USER)
     product = _get_product_for_sale(product_id)
     order = None if order_id is None else _get_parent_order(product, order_id, user)
@@ -74,8 +76,10 @@ def delete_review(*, review_id: int, actor: User, now: datetime) -> None:
 def ask_question(*, user: User, product_id: int, question: str, now: datetime) -> Question:
     """Create a question about a product that is for sale.
 
-    Raises ValidationFailed for any other product, and after MAX_QUESTIONS_PER_USER.
+    Raises ValidationFailed for any other product and after MAX_QUESTIONS_PER_USER, and ApiError 403 for a sanctioned
+    user.
     """
+    hooks.check_may_write(user=user, now=now)
     _require_fewer(Question, user, MAX_QUESTIONS_PER_USER)
     product = _get_product_for_sale(product_id)
     return Question.objects.create(

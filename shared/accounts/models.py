@@ -4,6 +4,7 @@ import uuid
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
+from django.conf import settings
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.db import models
 from django.db.models.functions import Lower
@@ -75,23 +76,27 @@ class User(AbstractBaseUser):
         super().set_password(raw_password)
         self.token_version += 1
 
-    # Django's admin asks these. Super admins have every permission in it, and others have none.
+    # Django's admin asks these. Super admins have every permission in it. The roles of ROLE_ADMIN_APPS see the pages of
+    # their apps, and others have none.
     @property
     def is_superuser(self) -> bool:
         return self.role == Role.SUPER_ADMIN
 
     @property
     def is_staff(self) -> bool:
-        return self.is_superuser
+        return self.is_superuser or self.role in settings.ROLE_ADMIN_APPS
 
     def has_perm(self, perm: str, obj: Any = None) -> bool:
-        return self.is_active and self.is_superuser
+        app_label, _, name = perm.partition(".")
+        may_view = name.startswith("view_") and self.has_module_perms(app_label)
+        return self.is_active and (self.is_superuser or may_view)
 
     def has_perms(self, perms: Any, obj: Any = None) -> bool:
-        return self.is_active and self.is_superuser
+        return all(self.has_perm(perm, obj) for perm in perms)
 
     def has_module_perms(self, app_label: str) -> bool:
-        return self.is_active and self.is_superuser
+        has_app = app_label in settings.ROLE_ADMIN_APPS.get(self.role, ())
+        return self.is_active and (self.is_superuser or has_app)
 
 
 class ApiKey(models.Model):

@@ -8,6 +8,7 @@ from django.db.models import TextChoices
 
 class Role(TextChoices):
     SUPER_ADMIN = "SUPER_ADMIN", "Super admin"
+    MODERATOR = "MODERATOR", "Moderator"
     STORE_OWNER = "STORE_OWNER", "Store owner"
     STAFF = "STAFF", "Staff"
     CUSTOMER = "CUSTOMER", "Customer"
@@ -28,6 +29,7 @@ _MODEL_USER_PERMISSIONS = frozenset({Permission.RUN_INFERENCE, Permission.READ_M
 
 ROLE_PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
     Role.SUPER_ADMIN: frozenset(Permission),
+    Role.MODERATOR: frozenset(),
     Role.STORE_OWNER: _MODEL_USER_PERMISSIONS,
     Role.STAFF: _MODEL_USER_PERMISSIONS,
     Role.CUSTOMER: frozenset(),
@@ -36,6 +38,7 @@ ROLE_PERMISSIONS: Mapping[Role, frozenset[Permission]] = {
 # The names that the shop's clients know. Every user is a customer too.
 SHOP_PERMISSIONS: Mapping[Role, tuple[str, ...]] = {
     Role.SUPER_ADMIN: ("super_admin", "store_owner", "customer"),
+    Role.MODERATOR: ("moderator", "customer"),
     Role.STORE_OWNER: ("store_owner", "customer"),
     Role.STAFF: ("staff", "customer"),
     Role.CUSTOMER: ("customer",),

@@ -13,7 +13,7 @@ otherwise. Times are ISO 8601 in UTC. Money is a number of major units (`12.5`) 
 
 **Authentication.** `POST /api/token` returns a short-lived access token and a refresh token. Send the access token or
 an API key as `Authorization: Bearer ...`. Operations that list an empty security requirement need no credentials. Roles
-are `CUSTOMER`, `STAFF`, `STORE_OWNER` and `SUPER_ADMIN`; each operation says who may call it.
+are `CUSTOMER`, `STAFF`, `STORE_OWNER`, `MODERATOR` and `SUPER_ADMIN`; each operation says who may call it.
 
 **Lists** are an array or a page with `data` and the keys of the paginator. All lists take `limit`, `page`, `search`,
 `orderBy` and `with`, which adds related records to each row.

@@ -2,6 +2,7 @@
 
 import os
 from datetime import timedelta
+from pathlib import Path
 
 from django.templatetags.static import static
 
@@ -58,7 +59,9 @@ MIDDLEWARE = [
     "commerce.site_settings.maintenance.MaintenanceMiddleware",
     "shared.accounts.middleware.idempotency.IdempotencyMiddleware",  # last: the view runs inside it
 ]
+ROLE_ADMIN_APPS = {"MODERATOR": ["commerce_moderation"]}
 LANGUAGES = [("en", "English"), ("de", "Deutsch")]  # of the admin pages
+LOCALE_PATHS = [Path(__file__).parents[1] / "locale"]
 
 if DATABASES["default"]["ENGINE"] == "shared.sqlite":
     # The rows that INSERT OR REPLACE replaces fire delete triggers, on which analytics relies.
@@ -89,6 +92,9 @@ SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
         "ProductStatus": "commerce.catalog.models.Product.Status",
         "ProductKind": "commerce.catalog.models.Product.Kind",
         "WebhookDeliveryState": "shared.webhooks.models.DeliveryState",
+        "KindEnum": "commerce.moderation.models.Notice.Kind",
+        "SanctionKind": "commerce.moderation.models.Sanction.Kind",
+        "SanctionAppealState": "commerce.moderation.models.Sanction.Appeal",
         "DescriptionDraftState": "commerce.descriptions.models.DescriptionDraft.State",
         "DescriptionJobState": "commerce.descriptions.models.DescriptionJob.State",
         "DescriptionJobItemState": "commerce.descriptions.models.JobItem.State",

@@ -33,7 +33,9 @@ def decide(request: HttpRequest, case_id: int) -> HttpResponse:
     """Decide about one case. Answers 409 with the earlier decision if another moderator was first."""
     form = DecisionForm(request.POST)
     if not form.is_valid():
-        return _refused(request, case_id, _("Choose one of the buttons, and write at most 2000 characters."), 422)
+        is_unfilled = form.has_error("reason", "placeholder")
+        message = _("Choose one of the buttons, and write at most 2000 characters.")
+        return _refused(request, case_id, str(form.errors["reason"][0]) if is_unfilled else message, 422)
     action, now, moderator = form.cleaned_data["action"], timezone.now(), get_moderator(request)
     make = _restore if action == Action.RESTORED else partial(decide_case, action=action)
     try:
@@ -188,7 +190,8 @@ def _decided(request: HttpRequest, decision: Decision) -> HttpResponse:
 
 
 def _refused(request: HttpRequest, case_id: int, message: str, status: int) -> HttpResponse:
-    return _answer(request, {"outcome": message, "refused": True, "case": case_id}, status, item=case_id)
+    decided = {"case": case_id} if status in (404, 409) else {}  # else it is still to be decided
+    return _answer(request, {"outcome": message, "refused": True, **decided}, status, item=case_id)
 
 
 def _answer(

@@ -8,8 +8,10 @@ from django import forms
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from commerce.moderation.admin.labels import reason_name
 from commerce.moderation.decisions import DecisionMessage
-from commerce.moderation.models import Case, ContentKind, Decision
+from commerce.moderation.message_placeholders import unknown_placeholders
+from commerce.moderation.models import Case, ContentKind, Decision, DecisionTemplate, ReportReason
 from commerce.moderation.queue.bulk import MAX_BULK_CASES
 from commerce.moderation.queue.listing import QUEUE_ORDERS, QueueFilters
 from commerce.shops.models import Shop
@@ -23,6 +25,8 @@ ORDER_NAMES: Mapping[str, str | Promise] = {
     "oldest": _("Oldest first"),
     "most_reported": _("Most reported first"),
     "most_trusted": _("Most trusted reports first"),
+    "due": _("Due first"),
+    "most_severe": _("Most severe first"),
 }
 AGE_FILTERS: Mapping[str, tuple[str | Promise, Mapping[str, timedelta]]] = {
     "hour": (_("Under an hour"), {"newer_than": DAY / 24}),
@@ -35,6 +39,8 @@ ONLY_FILTERS: Mapping[str, tuple[str | Promise, Mapping[str, Any]]] = {
     "moderator": (_("Hidden by a moderator"), {"hiding": Case.Hiding.MODERATOR}),
     "brigaded": (_("Flagged as brigading"), {"is_brigaded": True}),
     "appealed": (_("Appealed"), {"state": Case.State.APPEALED}),
+    "escalated": (_("Escalated"), {"is_escalated": True}),
+    "overdue": (_("Overdue"), {"is_overdue": True}),
 }
 BULK_ACTIONS = {
     Action.ACCEPTED: _("Accept: take down"),
@@ -44,6 +50,11 @@ BULK_ACTIONS = {
 }
 KINDS = [(ContentKind.REVIEW, _("Reviews")), (ContentKind.QUESTION, _("Questions"))]
 NO_FILTER = ("", _("All"))
+
+
+class ReasonChoiceField(forms.ModelChoiceField):  # type: ignore[type-arg]
+    def label_from_instance(self, obj: Any) -> str:
+        return reason_name(obj)
 
 
 class QueueForm(forms.Form):
@@ -57,6 +68,12 @@ class QueueForm(forms.Form):
     only = forms.ChoiceField(
         label=_("Only"), choices=[NO_FILTER, *((name, only[0]) for name, only in ONLY_FILTERS.items())], required=False
     )
+    reason = ReasonChoiceField(
+        ReportReason.objects.all(), label=_("Reason"), to_field_name="code", empty_label=_("All"), required=False
+    )
+    severity = forms.TypedChoiceField(
+        label=_("Severity"), coerce=int, choices=[NO_FILTER, *ReportReason.Severity.choices], required=False
+    )
     shop = forms.CharField(label=_("Shop"), max_length=255, required=False)
     language = forms.CharField(label=_("Language"), max_length=16, required=False)
     search = forms.CharField(label=_("Search"), max_length=254, required=False)
@@ -66,7 +83,7 @@ class QueueForm(forms.Form):
         self.fields["shop"].widget.attrs |= {"list": "shops", "autocomplete": "off", "placeholder": _("Name or slug")}
         self.fields["language"].widget.attrs |= {"placeholder": "en", "size": 6}
         self.fields["search"].widget = forms.TextInput(
-            attrs={"type": "search", "placeholder": _("E-mail, product or id")}
+            attrs={"type": "search", "placeholder": _("Words, name, e-mail or id")}
         )
 
     def clean_shop(self) -> int | None:
@@ -89,6 +106,8 @@ class QueueForm(forms.Form):
         only: Mapping[str, Any] = ONLY_FILTERS[values["only"]][1] if values.get("only") else {}
         return QueueFilters(
             kind=values.get("kind") or None,
+            reason_id=values["reason"].pk if values.get("reason") else None,
+            severity=values.get("severity") or None,
             shop_id=values.get("shop"),
             language=values.get("language", "").strip() or None,
             **age,
@@ -99,17 +118,32 @@ class QueueForm(forms.Form):
 class DecisionMessageForm(forms.Form):
     """The texts of a decision."""
 
-    note = forms.CharField(max_length=MAX_MESSAGE_LENGTH, required=False)
     reason = forms.CharField(max_length=MAX_MESSAGE_LENGTH, required=False)
+    note = forms.CharField(max_length=MAX_MESSAGE_LENGTH, required=False)
+
+    template = forms.ModelChoiceField(DecisionTemplate.objects.filter(is_active=True), required=False)
+
+    def clean(self) -> dict[str, Any]:
+        """Take the text of the template if no reason was written, and refuse a placeholder that nothing fills."""
+        data: dict[str, Any] = super().clean() or self.cleaned_data
+        if data.get("template") and not data.get("reason"):
+            data["reason"] = data["template"].text
+        if unknown := unknown_placeholders(data.get("reason", "")):
+            message = _("The reason has a placeholder that nothing fills: %(unknown)s. Write what it stands for.")
+            error = forms.ValidationError(message, code="placeholder", params={"unknown": ", ".join(unknown)})
+            self.add_error("reason", error)
+        return data
 
     def message(self) -> DecisionMessage:
-        return DecisionMessage(note=self.cleaned_data["note"], reason=self.cleaned_data["reason"])
+        return DecisionMessage(note=self.cleaned_data["note"], reason=self.cleaned_data["reason"], is_template=True)
 
 
 class DecisionForm(DecisionMessageForm):
     """A decision about one case."""
 
-    action = forms.ChoiceField(choices=[*BULK_ACTIONS.items(), (Action.SHOWN, ""), (Action.RESTORED, "")])
+    action = forms.ChoiceField(
+        choices=[*BULK_ACTIONS.items(), (Action.SHOWN, ""), (Action.RESTORED, ""), (Action.ESCALATED, "")]
+    )
 
 
 class BulkDecisionForm(DecisionMessageForm):

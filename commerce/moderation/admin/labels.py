@@ -7,7 +7,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from commerce.moderation.models import AbuseReport, Case, ContentKind, Decision
+from commerce.moderation.models import AbuseReport, Case, ContentKind, Decision, ReportReason
 
 Action = Decision.Action
 Standing = AbuseReport.Standing
@@ -22,6 +22,7 @@ ACTIONS: Mapping[str, Text] = {
     Action.WARNED: _("Author warned"),
     Action.RESTORED: _("Restored"),
     Action.REPORT_DELETED: _("Report deleted"),
+    Action.ESCALATED: _("Escalated"),
     Action.APPEAL_KEPT: _("Appeal: stays down"),
     Action.APPEAL_OVERTURNED: _("Appeal: brought back"),
 }
@@ -38,6 +39,11 @@ STATES: Mapping[str, Text] = {
     Case.State.REJECTED: _("Kept"),
     Case.State.CLOSED: _("Nothing to decide"),
 }
+
+
+def reason_name(reason: ReportReason) -> str:
+    """Return the name in the moderator's language, if it is one that the catalog has."""
+    return gettext(reason.name)
 
 
 def translate_error(error: object) -> str:

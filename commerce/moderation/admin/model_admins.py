@@ -15,8 +15,8 @@ from unfold.admin import ModelAdmin
 
 from commerce.moderation.admin import decision_views, queue_views, statistics_views
 from commerce.moderation.admin.presenters import DecisionLine
-from commerce.moderation.models import Case, Decision
-from shared.api.admin_base import IndexedEmptyFieldListFilter, LargeTableAdmin, ReadOnlyAdminMixin
+from commerce.moderation.models import Case, Decision, DecisionTemplate, ReportReason
+from shared.api.admin_base import IndexedEmptyFieldListFilter, LargeTableAdmin, NoDeleteMixin, ReadOnlyAdminMixin
 
 MAX_TEXT_LENGTH = 100
 View = Callable[..., HttpResponse]
@@ -88,3 +88,20 @@ class DecisionAdmin(ReadOnlyAdminMixin, LargeTableAdmin):
     def wrote(self, decision: Decision) -> str:
         content = decision.content
         return Truncator(content.get("comment") or content.get("question") or "").chars(MAX_TEXT_LENGTH)
+
+
+@admin.register(ReportReason)
+class ReportReasonAdmin(NoDeleteMixin, ModelAdmin):
+    """Reasons of reports. A reason that is no longer wanted is switched off, since reports refer to it."""
+
+    list_display = ["name", "code", "severity", "due_hours", "position", "is_active"]
+    list_editable = ["position", "is_active"]
+
+
+@admin.register(DecisionTemplate)
+class DecisionTemplateAdmin(ModelAdmin):
+    """Texts that moderators choose from."""
+
+    list_display = ["name", "reason", "language", "is_active"]
+    list_filter = ["language", "is_active"]
+    list_select_related = ["reason"]

@@ -1,6 +1,6 @@
 """Presenters of the moderators' pages: cases with their content, and the buttons for them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -10,16 +10,19 @@ from django.utils.translation import gettext_lazy as _
 
 from commerce.attachments.models import Attachment
 from commerce.attachments.records import attachment_record
-from commerce.moderation.admin.labels import ACTIONS, KINDS, STANDINGS, STATES
-from commerce.moderation.models import Case, Decision
+from commerce.moderation.admin.labels import ACTIONS, KINDS, STANDINGS, STATES, reason_name
+from commerce.moderation.models import Case, Decision, ReportReason
 from commerce.moderation.queue.listing import CaseFile, CaseReport, QueueItem
 from commerce.moderation.trust import WEIGHT_SCALE
 from commerce.reviews.models import Review
 from shared.accounts.models import User
+from shared.accounts.roles import Role
 
 Action = Decision.Action
 Text = str | Promise
 STARS = 5
+Severity = ReportReason.Severity
+SEVERITY_TONES: Mapping[int, str] = {Severity.MEDIUM: "info", Severity.HIGH: "warning", Severity.CRITICAL: "danger"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +84,19 @@ class QueueRow:
         return content.rating if isinstance(content, Review) else None
 
     @property
+    def reason(self) -> str:
+        """Return the name of the most severe reason of the open reports, or an empty string."""
+        return reason_name(self.case.reason) if self.case.reason else ""
+
+    @property
+    def severity(self) -> Text:
+        return ReportReason.Severity(self.case.severity).label if self.case.severity else ""
+
+    @property
+    def is_overdue(self) -> bool:
+        return bool(self.case.is_waiting and self.case.due_at and self.case.due_at <= self.item.read_at)
+
+    @property
     def stars(self) -> str:
         return "★" * (self.rating or 0) + "☆" * (STARS - (self.rating or 0))
 
@@ -107,7 +123,10 @@ class QueueRow:
             (case.state == Case.State.APPEALED, Badge(text=_("Appealed"), tone="info")),
             (case.hiding == Case.Hiding.AUTOMATIC, Badge(text=_("Hidden automatically"), tone="warning")),
             (case.hiding == Case.Hiding.MODERATOR, Badge(text=_("Hidden by a moderator"), tone="plain")),
+            (case.is_escalated, Badge(text=_("Escalated"), tone="danger")),
             (case.is_brigaded, Badge(text=_("Brigading?"), tone="danger")),
+            (bool(case.reason), Badge(text=self.reason, tone=SEVERITY_TONES.get(case.severity, "plain"))),
+            (self.is_overdue, Badge(text=_("Overdue"), tone="danger")),
         ]
         return [badge for is_so, badge in shown if is_so]
 
@@ -122,6 +141,11 @@ class ReporterLine:
     def weight(self) -> int:
         """Return the weight in percent."""
         return self.line.reporter.weight * 100 // WEIGHT_SCALE
+
+    @property
+    def reason(self) -> str:
+        reason = self.line.report.reason
+        return reason_name(reason) if reason else ""
 
     @property
     def decided(self) -> int:
@@ -170,14 +194,18 @@ class ItemDetails:
 
     @property
     def buttons(self) -> list[Button]:
-        case = self.row.case
+        case, is_super_admin = self.row.case, self.row.viewer.role == Role.SUPER_ADMIN
+        if case.is_escalated and not is_super_admin:
+            return []
+        escalate = [] if is_super_admin else [Button(action=Action.ESCALATED, text=_("Escalate"), key="e")]
         if self.is_appealed:
             return [
                 Button(action=Action.ACCEPTED, text=_("Keep it down"), key="a", tone="danger"),
                 Button(action=Action.REJECTED, text=_("Bring it back"), key="r", tone="success"),
+                *escalate,
             ]
         if case.is_waiting:
-            return _open_buttons(case)
+            return [*_open_buttons(case), *escalate]
         if case.state == Case.State.ACCEPTED and not self.file.undoable:
             return [Button(action=Action.RESTORED, text=_("Restore"), key="r", tone="success")]
         return []

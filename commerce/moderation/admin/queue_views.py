@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from commerce.moderation.admin.forms import BULK_ACTIONS, QueueForm
 from commerce.moderation.admin.presenters import DecisionLine, ItemDetails, QueueRow
-from commerce.moderation.models import Case, Decision
+from commerce.moderation.models import Case, Decision, DecisionTemplate
 from commerce.moderation.queue.listing import MAX_COUNTED_CASES, count_cases, filter_queue, queue_page, read_case_file
 from commerce.moderation.queue.search import search
 from commerce.shops.models import Shop
@@ -23,7 +23,7 @@ from shared.api.query_params import parse_integer
 
 PAGE_SIZE = 25
 MAX_OFFERED_SHOPS = 100
-QUERY_NAMES = ("order", "kind", "age", "only", "shop", "language", "search")
+QUERY_NAMES = ("order", "kind", "age", "only", "reason", "severity", "shop", "language", "search")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +45,7 @@ def show_queue(request: HttpRequest) -> HttpResponse:
     if request.GET.get("part") == "rows":
         return render(request, "moderation/_rows.html", {"page": page, "now": now, "query": list_query(request.GET)})
     length = count_cases(cases) if page.is_more or (page.start and not page.rows) else page.start + len(page.rows)
+    templates = read_templates()
     context = admin.site.each_context(request) | {
         "title": _("Moderation queue"),
         "form": form,
@@ -57,17 +58,23 @@ def show_queue(request: HttpRequest) -> HttpResponse:
         "is_filtered": any(request.GET.get(name) for name in QUERY_NAMES if name != "order"),
         "shops": Shop.objects.order_by("name").values_list("slug", "name")[:MAX_OFFERED_SHOPS],
         "many": BULK_ACTIONS.items(),
+        "all_templates": templates,
         "done": _undoable_decision(request, now),
         "now": now,
     }
-    return render(request, "moderation/queue.html", context | _selected_item(request, page, now))
+    return render(request, "moderation/queue.html", context | _selected_item(request, page, templates, now))
 
 
 def show_item(request: HttpRequest, case_id: int) -> HttpResponse:
     """Show the page of one case, waiting or decided."""
     now = timezone.now()
     item = get_item(case_id, get_moderator(request), now)
-    context = {"item": item, "row": item.row, "now": now}
+    context = {
+        "item": item,
+        "row": item.row,
+        "now": now,
+        "templates": offered_templates(read_templates(), item.row.case),
+    }
     if request.GET.get("part"):
         return render(request, "moderation/_item.html", context)
     title = {"title": _("%(kind)s %(id)d") % {"kind": item.row.kind, "id": item.row.case.model_id}}
@@ -79,6 +86,16 @@ def get_item(case_id: int, viewer: User, now: datetime) -> ItemDetails:
     for found in queue_page(Case.objects.filter(pk=case_id), now=now):
         return _item(QueueRow(found, viewer), now)
     raise Http404
+
+
+def read_templates() -> list[DecisionTemplate]:
+    return list(DecisionTemplate.objects.filter(is_active=True))
+
+
+def offered_templates(templates: Sequence[DecisionTemplate], case: Case) -> list[DecisionTemplate]:
+    """Return the templates for a case: those for its reason or for all, in its language and for its reason first."""
+    offered = [template for template in templates if template.reason_id in (None, case.reason_id)]
+    return sorted(offered, key=lambda each: (each.language != case.language, each.reason_id is None, each.name))
 
 
 def get_moderator(request: HttpRequest) -> User:
@@ -107,7 +124,9 @@ def _start(data: QueryDict) -> int:
     return min(max(parse_integer(data.get("start", "")) or 0, 0), MAX_COUNTED_CASES)
 
 
-def _selected_item(request: HttpRequest, page: QueuePage, now: datetime) -> dict[str, Any]:
+def _selected_item(
+    request: HttpRequest, page: QueuePage, templates: Sequence[DecisionTemplate], now: datetime
+) -> dict[str, Any]:
     """Return the context of the item beside the list: the requested one, else the first, and the id of the next."""
     requested = parse_integer(request.GET.get("item", ""))
     ids = [row.case.pk for row in page.rows]
@@ -119,7 +138,13 @@ def _selected_item(request: HttpRequest, page: QueuePage, now: datetime) -> dict
     else:
         index, item = -1, get_item(requested, get_moderator(request), now)
     following = ids[index + 1] if index + 1 < len(ids) else None
-    return {"item": item, "row": item.row, "is_asked": requested is not None, "following_id": following}
+    return {
+        "item": item,
+        "row": item.row,
+        "is_asked": requested is not None,
+        "following_id": following,
+        "templates": offered_templates(templates, item.row.case),
+    }
 
 
 def _item(row: QueueRow, now: datetime) -> ItemDetails:

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from commerce.moderation.admin.labels import short_age
 from commerce.moderation.queue.listing import MAX_COUNTED_CASES, QueueFilters, filter_queue
+from shared.accounts.models import User
 
 
 def links(request: HttpRequest) -> dict[str, Any]:
@@ -24,18 +25,23 @@ def links(request: HttpRequest) -> dict[str, Any]:
         "badge": "commerce.moderation.admin.sidebar.waiting_badge",
         "badge_variant": "primary",
     }
-    decisions, log = (
-        reverse(f"admin:{name}_changelist") for name in ("commerce_moderation_decision", "audit_auditentry")
-    )
     others = [
-        (_("Decisions"), "gavel", decisions),
+        (_("Decisions"), "gavel", _list_url("commerce_moderation_decision")),
+        (_("Sanctions"), "person_off", _list_url("commerce_moderation_sanction")),
         (_("Statistics"), "bar_chart", statistics),
-        (_("Audit log"), "history", log),
+        (_("Reasons"), "label", _list_url("commerce_moderation_reportreason")),
+        (_("Templates"), "description", _list_url("commerce_moderation_decisiontemplate")),
     ]
+    if isinstance(request.user, User) and request.user.is_superuser:
+        others.append((_("Audit log"), "history", _list_url("audit_auditentry")))
     return {
         "title": _("Moderation"),
         "items": [waiting, *({"title": title, "icon": icon, "link": url} for title, icon, url in others)],
     }
+
+
+def _list_url(model: str) -> str:
+    return reverse(f"admin:{model}_changelist")
 
 
 def waiting_badge(request: HttpRequest) -> str:

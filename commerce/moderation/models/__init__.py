@@ -4,7 +4,9 @@ from commerce.moderation.models.appeals import Appeal, AppealQuerySet
 from commerce.moderation.models.cases import Case, CaseQuerySet
 from commerce.moderation.models.decisions import Decision
 from commerce.moderation.models.notices import Notice, NoticeQuerySet
+from commerce.moderation.models.reasons import DecisionTemplate, ReportReason
 from commerce.moderation.models.reports import AbuseReport, ContentKind, Reporter, ReportQuerySet
+from commerce.moderation.models.sanctions import Sanction, SanctionQuerySet
 
 __all__ = [
     "AbuseReport",
@@ -14,8 +16,12 @@ __all__ = [
     "CaseQuerySet",
     "ContentKind",
     "Decision",
+    "DecisionTemplate",
     "Notice",
     "NoticeQuerySet",
     "ReportQuerySet",
+    "ReportReason",
     "Reporter",
+    "Sanction",
+    "SanctionQuerySet",
 ]

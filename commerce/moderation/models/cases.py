@@ -6,6 +6,7 @@ from typing import Self
 from django.db import models
 from django.db.models import Q
 
+from commerce.moderation.models.reasons import ReportReason
 from commerce.moderation.models.reports import IS_KNOWN_KIND, ContentKind
 from commerce.shops.models import Shop
 from shared.accounts.models import User
@@ -22,9 +23,10 @@ def _queue_index(name: str, *order: str) -> models.Index:
 
     It ends with the columns of all filters, so that a selective filter reads the index and not the table.
     """
-    filters = ["model_type", "shop", "language", "hiding", "is_brigaded", "state"]
-    rest = [] if "oldest_at" in order[0] else ["oldest_at"]
-    return models.Index(fields=[*order, *rest, *filters], condition=Q(is_waiting=True), name=f"commerce_queue_{name}")
+    filters = ["model_type", "shop", "language", "hiding", "is_brigaded", "state", "reason", "severity"]
+    columns = {name.removeprefix("-") for name in order}
+    rest = [name for name in ("oldest_at", *filters) if name not in columns]
+    return models.Index(fields=[*order, *rest], condition=Q(is_waiting=True), name=f"commerce_queue_{name}")
 
 
 def _part_index(name: str, part: Q, *first: str) -> models.Index:
@@ -62,10 +64,16 @@ class Case(models.Model):
     hiding = models.CharField(max_length=16, choices=Hiding.choices, default=Hiding.NONE, blank=True)
     # A moderator has kept it: later reports never hide it automatically.
     is_cleared = models.BooleanField(default=False)
+    # A moderator left it to a super admin.
+    is_escalated = models.BooleanField(default=False)
     reports_count = models.PositiveIntegerField(default=0)
     weight = models.PositiveBigIntegerField(default=0)  # thousandths, summed over the open reports
     trusted_count = models.PositiveIntegerField(default=0)
     is_brigaded = models.BooleanField(default=False)
+    # The most severe reason of the open reports with its severity, and when the first of them is due.
+    reason = models.ForeignKey(ReportReason, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
+    severity = models.PositiveSmallIntegerField(default=0)
+    due_at = models.DateTimeField(null=True)
     newest_at = models.DateTimeField(null=True)
     oldest_at = models.DateTimeField(null=True)
     claimed_by = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
@@ -99,11 +107,14 @@ class Case(models.Model):
             _queue_index("oldest", "oldest_at", "id"),
             _queue_index("reports", "-reports_count", "-id"),
             _queue_index("weight", "-weight", "-id"),
+            _queue_index("due", "due_at", "id"),
+            _queue_index("severity", "-severity", "due_at", "id"),
             _part_index("age", Q()),
             _part_index("of_shop", Q(), "shop"),
             _part_index("hidden", ~Q(hiding=""), "hiding"),
             _part_index("brigaded", Q(is_brigaded=True)),
             _part_index("appealed", Q(state="appealed")),
+            _part_index("escalated", Q(is_escalated=True)),
         ]
 
     def __str__(self) -> str:

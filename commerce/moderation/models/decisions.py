@@ -24,6 +24,7 @@ class Decision(models.Model):
         WARNED = "warned", _("Its author was warned")
         RESTORED = "restored", _("Restored after it was taken down")
         REPORT_DELETED = "report_deleted", _("A report was deleted")
+        ESCALATED = "escalated", _("Escalated to a super admin")
         APPEAL_KEPT = "appeal_kept", _("Appeal: it stays down")
         APPEAL_OVERTURNED = "appeal_overturned", _("Appeal: restored")
 

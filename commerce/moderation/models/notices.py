@@ -1,4 +1,4 @@
-"""Notices to authors and reporters about decisions."""
+"""Notices to authors and reporters about decisions and sanctions."""
 
 from datetime import datetime
 from typing import Self
@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 from commerce.moderation.models.decisions import Decision
+from commerce.moderation.models.sanctions import Sanction
 from shared.accounts.models import User
 
 
@@ -21,7 +22,7 @@ class NoticeQuerySet(models.QuerySet["Notice"]):
 
 
 class Notice(models.Model):
-    """A message to one user about one decision, and the outbox of its e-mail."""
+    """A message to one user about one decision or sanction, and the outbox of its e-mail."""
 
     class Kind(models.TextChoices):
         CONTENT_REMOVED = "content_removed"
@@ -30,9 +31,12 @@ class Notice(models.Model):
         REPORT_ACCEPTED = "report_accepted"
         REPORT_REJECTED = "report_rejected"
         APPEAL_KEPT = "appeal_kept"
+        SANCTION = "sanction"
 
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="notices", db_index=False)
-    decision = models.ForeignKey(Decision, on_delete=models.PROTECT, related_name="notices")
+    # A notice is about a decision or a sanction.
+    decision = models.ForeignKey(Decision, on_delete=models.PROTECT, null=True, related_name="notices")
+    sanction = models.ForeignKey(Sanction, on_delete=models.PROTECT, null=True, related_name="notices")
     kind = models.CharField(max_length=24, choices=Kind.choices)
     title = models.CharField(max_length=200)
     text = models.TextField()
@@ -49,6 +53,10 @@ class Notice(models.Model):
         ordering = ["-id"]
         constraints = [
             models.UniqueConstraint(fields=["user", "decision", "kind"], name="commerce_notice_told_once"),
+            models.CheckConstraint(
+                condition=Q(decision__isnull=False, sanction=None) | Q(decision=None, sanction__isnull=False),
+                name="commerce_notice_has_cause",
+            ),
         ]
         indexes = [
             models.Index(fields=["user", "-due_at", "-id"], name="commerce_notice_of_user"),

@@ -5,6 +5,7 @@ from typing import Self
 from django.db import models
 from django.db.models import Q
 
+from commerce.moderation.models.reasons import ReportReason
 from shared.accounts.models import User
 
 
@@ -47,6 +48,7 @@ class AbuseReport(models.Model):
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="abuse_reports")
     model_type = models.CharField(max_length=32, choices=ContentKind.choices)
     model_id = models.BigIntegerField()
+    reason = models.ForeignKey(ReportReason, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
     message = models.TextField()
     status = models.CharField(max_length=16, choices=Status.choices, default=Status.OPEN)
     weight = models.PositiveSmallIntegerField(default=500)  # thousandths; see trust.reporter_weight
@@ -65,6 +67,7 @@ class AbuseReport(models.Model):
         indexes = [
             models.Index(fields=["status", "-created_at", "-id"], name="commerce_report_newest"),
             models.Index(fields=["model_type", "model_id"], name="commerce_report_of_content"),
+            models.Index(fields=["reason", "status", "-created_at", "-id"], name="commerce_report_by_reason"),
         ]
 
     def __str__(self) -> str:

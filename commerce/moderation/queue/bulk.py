@@ -12,6 +12,7 @@ from shared.accounts.models import User
 from shared.api.errors import ApiError
 
 MAX_BULK_CASES = 200
+APPEAL_ACTIONS = (Action.ACCEPTED, Action.REJECTED, Action.ESCALATED)
 
 DECISION_SERVICES: Mapping[str, Callable[..., Decision]] = {
     Action.ACCEPTED: services.accept_report,
@@ -19,6 +20,7 @@ DECISION_SERVICES: Mapping[str, Callable[..., Decision]] = {
     Action.HIDDEN: services.hide_content,
     Action.SHOWN: services.show_content,
     Action.WARNED: services.warn_author,
+    Action.ESCALATED: services.escalate_case,
 }
 
 
@@ -60,7 +62,7 @@ def decide_case(
         raise ApiError(404, "There is no case with this id.")
     if refusal := _refusal(case, action):
         raise Conflict(refusal)
-    if case.state == Case.State.APPEALED:
+    if case.state == Case.State.APPEALED and action != Action.ESCALATED:
         appeal = case.appeals.filter(status=Appeal.Status.OPEN).first()
         if appeal is None:  # since the case was read
             raise Conflict("This has been decided already.")
@@ -115,10 +117,12 @@ def _refusal(case: Case, action: str) -> str:
     """Return why this action is impossible for the case, or an empty string."""
     if not case.is_waiting:
         return "This has been decided already."
-    if case.state == Case.State.APPEALED and action not in (Action.ACCEPTED, Action.REJECTED):
+    if case.state == Case.State.APPEALED and action not in APPEAL_ACTIONS:
         return "There is an open appeal: keep the content down or bring it back."
     if action == Action.HIDDEN and case.hiding == Case.Hiding.MODERATOR:
         return "A moderator has hidden this already."
+    if action == Action.ESCALATED and case.is_escalated:
+        return "This is escalated already."
     if action == Action.SHOWN and case.hiding == Case.Hiding.NONE:
         return "This is not hidden."
     return ""

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import Count, Max, Q, QuerySet
 
-from commerce.moderation.models import AbuseReport, Appeal, Case, ContentKind, Decision, Reporter
+from commerce.moderation.models import AbuseReport, Appeal, Case, ContentKind, Decision, Reporter, Sanction
 from commerce.moderation.reportable_content import CONTENT_MODELS, Reportable
 from commerce.moderation.trust import reporter_weight
 from shared.accounts.models import User
@@ -19,6 +19,8 @@ QUEUE_ORDERS: Mapping[str, tuple[str, ...]] = {
     "oldest": ("oldest_at", "id"),
     "most_reported": ("-reports_count", "-id"),
     "most_trusted": ("-weight", "-id"),
+    "due": ("due_at", "id"),
+    "most_severe": ("-severity", "due_at", "id"),
 }
 
 
@@ -37,6 +39,10 @@ class QueueFilters:
     hiding: str | None = None
     is_brigaded: bool | None = None
     state: str | None = None
+    reason_id: int | None = None
+    severity: int | None = None
+    is_overdue: bool = False
+    is_escalated: bool | None = None
 
 
 def filter_queue(filters: QueueFilters, *, order: str = "newest", now: datetime) -> "QuerySet[Case]":
@@ -51,12 +57,17 @@ def filter_queue(filters: QueueFilters, *, order: str = "newest", now: datetime)
         "hiding": filters.hiding,
         "is_brigaded": filters.is_brigaded,
         "state": filters.state,
+        "reason_id": filters.reason_id,
+        "severity": filters.severity,
+        "is_escalated": filters.is_escalated,
     }
     cases = Case.objects.waiting().filter(**{name: value for name, value in equal.items() if value is not None})
     if filters.older_than is not None:
         cases = cases.filter(oldest_at__lte=now - filters.older_than)
     if filters.newer_than is not None:
         cases = cases.filter(oldest_at__gte=now - filters.newer_than)
+    if filters.is_overdue:
+        cases = cases.filter(due_at__lte=now)
     return cases.order_by(*QUEUE_ORDERS[order])
 
 
@@ -67,14 +78,20 @@ class QueueItem:
     case: Case
     content: Reportable
     claimant: User | None
+    read_at: datetime
 
 
 def queue_page(cases: "QuerySet[Case]", *, now: datetime) -> list[QueueItem]:
     """Return the items of a slice of `filter_queue`, in a fixed number of queries."""
-    page = list(cases.select_related("claimed_by"))
+    page = list(cases.select_related("claimed_by", "reason"))
     contents = {kind: _contents(kind, [case for case in page if case.model_type == kind]) for kind in ContentKind}
     return [
-        QueueItem(case=case, content=contents[ContentKind(case.model_type)][case.model_id], claimant=case.claimant(now))
+        QueueItem(
+            case=case,
+            content=contents[ContentKind(case.model_type)][case.model_id],
+            claimant=case.claimant(now),
+            read_at=now,
+        )
         for case in page
     ]
 
@@ -120,6 +137,7 @@ class AuthorHistory:
     taken_down: int
     warned: int
     last_taken_down_at: datetime | None
+    sanctions: Sequence[Sanction] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +164,7 @@ def read_case_file(item: QueueItem, *, now: datetime) -> CaseFile:
     )
     return CaseFile(
         item=item,
-        author=author_history(item.content.user_id),
+        author=author_history(item.content.user_id, now=now),
         reports=case_reports(case),
         decisions=decisions,
         appeal=appeals.first(),
@@ -156,7 +174,11 @@ def read_case_file(item: QueueItem, *, now: datetime) -> CaseFile:
 
 def case_reports(case: Case) -> list[CaseReport]:
     """Return the newest MAX_SHOWN_REPORTS reports of a case, decided or not."""
-    reports = AbuseReport.objects.of(case.model_type, case.model_id).select_related("user__reporter").order_by("-id")
+    reports = (
+        AbuseReport.objects.of(case.model_type, case.model_id)
+        .select_related("user__reporter", "reason")
+        .order_by("-id")
+    )
     return [
         CaseReport(report=report, reporter=_record(getattr(report.user, "reporter", None)))
         for report in reports[:MAX_SHOWN_REPORTS]
@@ -170,7 +192,7 @@ def _record(reporter: Reporter | None) -> ReporterRecord:
     )
 
 
-def author_history(author_id: int) -> AuthorHistory:
+def author_history(author_id: int, *, now: datetime) -> AuthorHistory:
     """Return the counts of reviews and questions together, without undone decisions."""
     written = sum(model._default_manager.filter(user_id=author_id).count() for model in CONTENT_MODELS.values())
     down = Case.objects.filter(author_id=author_id, state__in=[Case.State.ACCEPTED, Case.State.APPEALED]).count()
@@ -178,4 +200,5 @@ def author_history(author_id: int) -> AuthorHistory:
         warned=Count("pk", filter=Q(action=Decision.Action.WARNED)),
         last_taken_down_at=Max("created_at", filter=Q(action=Decision.Action.ACCEPTED)),
     )
-    return AuthorHistory(written=written, taken_down=down, **made)
+    in_force = list(Sanction.objects.filter(user_id=author_id).in_force(now).order_by("-id")[:MAX_SHOWN_REPORTS])
+    return AuthorHistory(written=written, taken_down=down, sanctions=in_force, **made)

@@ -12,6 +12,7 @@ from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.html import format_html
+from django.utils.translation import gettext as _
 
 from shared.accounts import services
 from shared.accounts.admin.forms import NewUserForm, PasswordForm, UserForm
@@ -50,7 +51,9 @@ class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignor
 
     @admin.display(description="Password")
     def password_link(self, user: User) -> str:
-        return format_html('<a href="../password/">{}</a>', "Set a new password, which signs the user out everywhere")
+        return format_html(
+            '<a href="../password/">{}</a>', _("Set a new password, which signs the user out everywhere")
+        )
 
     def save_model(self, request: HttpRequest, obj: User, form: "ModelForm[User]", change: bool) -> None:
         data = form.cleaned_data
@@ -86,7 +89,7 @@ class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignor
     def export(self, request: HttpRequest, users: QuerySet[User]) -> HttpResponseBase | None:
         user = users.first()
         if user is None or users.count() != 1:
-            self.message_user(request, "Select exactly one user to export.", messages.ERROR)
+            self.message_user(request, _("Select exactly one user to export."), messages.ERROR)
             return None
         chunks = response_chunks(request, export_person(user=user))
         headers = {"Content-Disposition": f'attachment; filename="person-{user.pk}.json"'}
@@ -95,7 +98,7 @@ class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignor
     @admin.action(description="Erase the personal data of selected users")
     def erase(self, request: HttpRequest, users: QuerySet[User]) -> HttpResponseBase | None:
         if "confirmed" not in request.POST:
-            context = self.admin_site.each_context(request) | {"users": users, "title": "Erase people"}
+            context = self.admin_site.each_context(request) | {"users": users, "title": _("Erase people")}
             return TemplateResponse(request, "accounts/erase.html", context)
         for user in users:
             try:

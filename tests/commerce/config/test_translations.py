@@ -1,4 +1,7 @@
-"""The German catalogs of the admin have every text of their apps, compiled, and nothing else."""
+"""The German catalogs of the admin have every text of their apps, compiled, and nothing else.
+
+The catalog of `commerce/config` has the texts of the apps without one of their own, the labels and those of the theme.
+"""
 
 import ast
 import gettext
@@ -7,12 +10,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import unfold
+from django.contrib import admin
+from django.utils import translation
 from django.utils.translation.template import templatize
+from django.utils.translation.trans_real import DjangoTranslation
 
 import commerce
+import commerce.config.urls  # translates the labels
+import shared
+from shared.api.admin_labels import iterate_labels
 
 ROOT = Path(commerce.__file__).parent
 CATALOGS = sorted(ROOT.glob("*/locale/*/LC_MESSAGES/django.po"))
+(SITE_CATALOG,) = (path for path in CATALOGS if path.parents[3].name == "config")
+APP_CATALOGS = [path for path in CATALOGS if path != SITE_CATALOG]
+THEME = Path(unfold.__file__).parent
 GETTEXT_NAMES = {"_", "gettext", "gettext_lazy", "gettext_noop", "ngettext", "ngettext_lazy"}
 ERROR_NAMES = {"ApiError", "Conflict"}
 ENTRY = re.compile(r'^msgid "(.+)"\n(?:msgid_plural "(.+)"\n)?((?:msgstr.*\n?)+)', re.MULTILINE)
@@ -47,7 +60,7 @@ def modules(app: Path) -> Iterator[Path]:
 
 def texts_of_template(path: Path) -> Iterator[str]:
     for single, double in TEMPLATE_CALL.findall(templatize(path.read_text())):  # type: ignore[no-untyped-call]
-        yield ast.literal_eval(f"'''{single or double}'''")
+        yield (single or double).encode().decode("unicode_escape").encode("latin-1").decode()
 
 
 def texts_of_app(app: Path) -> set[str]:
@@ -63,7 +76,7 @@ def entries(catalog: Path) -> dict[str, tuple[str, list[str]]]:
     }
 
 
-@pytest.mark.parametrize("catalog", CATALOGS, ids=lambda catalog: catalog.parents[3].name)
+@pytest.mark.parametrize("catalog", APP_CATALOGS, ids=lambda catalog: catalog.parents[3].name)
 def test_a_catalog_has_each_text_of_its_app_once_and_no_other(catalog: Path):
     english = [english for english, _plural, _translations in ENTRY.findall(catalog.read_text())]
     texts = texts_of_app(catalog.parents[3])
@@ -74,6 +87,19 @@ def test_a_catalog_has_each_text_of_its_app_once_and_no_other(catalog: Path):
     assert [text for text in set(english) - texts if not any(re.fullmatch(one, text) for one in known)] == []
     assert len(english) == len(set(english))
     assert not re.search(r"^#(,.*fuzzy|~)", catalog.read_text(), re.MULTILINE)
+
+
+def test_the_catalog_of_the_site_has_each_text_of_the_other_apps_and_no_unused_one():
+    own = {catalog.parents[3] for catalog in APP_CATALOGS}
+    others = [app for root in (ROOT, Path(shared.__file__).parent) for app in root.iterdir() if app.is_dir()]
+    texts = {text for app in others if app not in own for text in texts_of_app(app)}
+    english = [english for english, _plural, _translations in ENTRY.findall(SITE_CATALOG.read_text())]
+
+    assert sorted(text for text in texts - set(english) if text not in DjangoTranslation("de")._catalog) == []
+    with translation.override("en"):
+        labels = {str(label) for label in iterate_labels(admin.site)}
+    assert sorted(set(english) - texts - labels - texts_of_app(THEME)) == []
+    assert len(english) == len(set(english))
 
 
 @pytest.mark.parametrize("catalog", CATALOGS, ids=lambda catalog: catalog.parents[3].name)

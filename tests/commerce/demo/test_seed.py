@@ -38,7 +38,7 @@ def rows() -> list[list[object]]:
 def test_the_small_demo_has_users_of_every_role_two_shops_and_products():
     users = seed()
 
-    assert {user["role"] for user in users} == {"SUPER_ADMIN", "STORE_OWNER", "STAFF", "CUSTOMER"}
+    assert {user["role"] for user in users} == {"SUPER_ADMIN", "STORE_OWNER", "STAFF", "CUSTOMER", "MODERATOR"}
     assert Shop.objects.count() == 2
     assert Product.objects.filter(status="publish").count() == 20
     for shop in Shop.objects.all():

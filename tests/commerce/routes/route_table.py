@@ -1,7 +1,8 @@
-"""Permissions of every route of the shop: each method, requested by eight users.
+"""Permissions of every route of the shop: each method, requested by nine users.
 
 A row reads: the operation, then the status for nobody, the customer whose things they are, another customer, the staff
-of the shop, another shop's staff, the owner of the shop, another shop's owner, and a super admin.
+of the shop, another shop's staff, the owner of the shop, another shop's owner, a super admin, and a moderator. The last
+may be left out: a moderator gets what another customer gets.
 """
 
 from dataclasses import dataclass
@@ -24,10 +25,11 @@ class Row:
 
 
 def row(operation: str, statuses: str, body: Any = None, *, path: str | None = None) -> Row:
-    """Return a row. `statuses` has eight statuses, or one for all users."""
+    """Return a row. `statuses` has nine statuses, eight where a moderator is as any customer, or one for all users."""
     method, _, route = operation.partition(" ")
     each = tuple(int(status) for status in statuses.split())
-    return Row(method, route, path or route, each * 8 if len(each) == 1 else each, body)
+    each = each * 9 if len(each) == 1 else each
+    return Row(method, route, path or route, each if len(each) == 9 else (*each, each[2]), body)
 
 
 PASSWORDS = {"old": "{password}", "new": "another good passphrase"}
@@ -37,6 +39,11 @@ NEW_REFUND = {"order_id": "{another_order}", "amount": 2, "reason": "Scratched"}
 NEW_PRODUCT = {"name": "Fjell lamp", "shop_id": "{shop}", "type_id": "{product_type}", "price": 19.9, "quantity": 3}
 NEW_USER = {"name": "Grace", "email": "grace@example.com", "password": "{password}"}
 REPORTED = {"model_type": "Review", "model_id": "{review}", "message": "Advertising."}
+CASE = {"model_type": "Question", "model_id": "{reported}"}
+SANCTIONED = {"user_id": "{another_customer}", "kind": "suspension", "days": 7, "reason": "Advertising."}
+HIDDEN = {"model_type": "Question", "model_id": "{hidden}"}
+TOLD = {"note": "Seen before.", "reason": "It is advertising."}
+APPEALED = {"message": "It was a joke."}
 DECIDED = {"model_type": "Question", "model_id": "{question}", "note": "Seen before.", "reason": "It is advertising."}
 OPTIONS = {
     "siteTitle": "Corner shop",
@@ -178,23 +185,37 @@ TABLE = [
     row("PUT /api/questions/{question}",        "401 403 403 200 404 200 404 200", {"answer": "It is."}),
     row("DELETE /api/questions/{question}",     "401 200 404 404 404 404 404 200"),
     # moderation
-    row("GET /api/abusive_reports",             "401 403 403 403 403 403 403 200"),
+    row("GET /api/abusive_reports",             "401 403 403 403 403 403 403 200 200"),
     row("POST /api/abusive_reports",            "401 201 201 201 201 201 201 201", REPORTED),
-    row("GET /api/abusive_reports/{report}",    "401 403 403 403 403 403 403 200"),
-    row("DELETE /api/abusive_reports/{report}", "401 403 403 403 403 403 403 200"),
-    row("POST /api/abusive_reports/accept",     "401 403 403 403 403 403 403 200", DECIDED),
-    row("POST /api/abusive_reports/reject",     "401 403 403 403 403 403 403 200", DECIDED),
-    row("GET /api/decisions",                   "401 403 403 403 403 403 403 200"),
-    row("GET /api/decisions/{decision}",        "401 403 403 403 403 403 403 200"),
-    row("POST /api/decisions/{young_decision}/undo", "401 403 403 403 403 403 403 200"),
-    row("POST /api/decisions/{decision}/restore", "401 403 403 403 403 403 403 200"),
+    row("GET /api/abusive_reports/{report}",    "401 403 403 403 403 403 403 200 200"),
+    row("DELETE /api/abusive_reports/{report}", "401 403 403 403 403 403 403 200 200"),
+    row("POST /api/abusive_reports/accept",     "401 403 403 403 403 403 403 200 200", DECIDED),
+    row("POST /api/abusive_reports/reject",     "401 403 403 403 403 403 403 200 200", DECIDED),
+    row("POST /api/abusive_reports/hide",       "401 403 403 403 403 403 403 200 200", CASE),
+    row("POST /api/abusive_reports/show",       "401 403 403 403 403 403 403 200 200", HIDDEN),
+    row("POST /api/abusive_reports/escalate",   "401 403 403 403 403 403 403 200 200", CASE),
+    row("POST /api/abusive_reports/claim",      "401 403 403 403 403 403 403 200 200", CASE),
+    row("POST /api/abusive_reports/release",    "401 403 403 403 403 403 403 200 200", CASE),
+    row("GET /api/report-reasons",              "200"),
+    row("GET /api/decisions",                   "401 403 403 403 403 403 403 200 200"),
+    row("GET /api/decisions/{decision}",        "401 403 403 403 403 403 403 200 200"),
+    row("POST /api/decisions/{young_decision}/undo", "401 403 403 403 403 403 403 200 200"),
+    row("POST /api/decisions/{decision}/restore", "401 403 403 403 403 403 403 200 200"),
     row("GET /api/my-reports",                  "401 200 200 200 200 200 200 200"),
     row("GET /api/notices",                     "401 200 200 200 200 200 200 200"),
     row("GET /api/notices/{notice}",            "401 200 404 404 404 404 404 404"),
     row("GET /api/appeals",                     "401 200 200 200 200 200 200 200"),
     row("POST /api/appeals",                    "401 201 404 404 404 404 404 404",
         {"notice_id": "{notice}", "message": "I bought it there."}),
-    row("GET /api/appeals/{appeal}",            "401 200 404 404 404 404 404 404"),
+    row("GET /api/appeals/{appeal}",            "401 200 404 404 404 404 404 200 200"),
+    row("POST /api/appeals/{appeal}/keep",      "401 403 403 403 403 403 403 200 200", TOLD),
+    row("POST /api/appeals/{appeal}/overturn",  "401 403 403 403 403 403 403 200 200", TOLD),
+    row("GET /api/sanctions",                   "401 200 200 200 200 200 200 200"),
+    row("POST /api/sanctions",                  "401 403 403 403 403 403 403 201 201", SANCTIONED),
+    row("GET /api/sanctions/{sanction}",        "401 200 404 404 404 404 404 200 200"),
+    row("DELETE /api/sanctions/{sanction}",     "401 403 403 403 403 403 403 200 200"),
+    row("POST /api/sanctions/{sanction}/appeal", "401 200 404 404 404 404 404 404", APPEALED),
+    row("POST /api/sanctions/{appealed_sanction}/keep", "401 403 403 403 403 403 403 200 200"),
     # addresses
     row("GET /api/addresses",                   "401 200 200 200 200 200 200 200"),
     row("POST /api/addresses",                  "401 201 201 201 201 201 201 201", NEW_ADDRESS),

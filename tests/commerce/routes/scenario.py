@@ -22,7 +22,8 @@ from commerce.descriptions.services import save_draft
 from commerce.descriptions.text.prompts import DescriptionRequest
 from commerce.moderation.appeals import file_appeal
 from commerce.moderation.models import Notice
-from commerce.moderation.services import accept_report, file_report, warn_author
+from commerce.moderation.sanctions import appeal_sanction, impose_sanction
+from commerce.moderation.services import accept_report, file_report, hide_content, warn_author
 from commerce.orders.services import request_refund
 from commerce.shops.invitations import SALT
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
@@ -46,6 +47,7 @@ IDENTITIES = {
     "owner": Role.STORE_OWNER,
     "other owner": Role.STORE_OWNER,
     "super admin": Role.SUPER_ADMIN,
+    "moderator": Role.MODERATOR,
 }
 HOME = {"street_address": "12 Harbour Street", "city": "Cork", "state": "", "zip": "T12 X2Y3", "country": "IE"}
 CSV = b"name,slug,language,value,meta\nColour,colour,en,Red,#ff0000\n"
@@ -169,7 +171,18 @@ def _moderated(world: World, shop: Shop) -> dict[str, Any]:
     young = warn_author(model_type="Question", model_id=asked.pk, moderator=admin, now=now)
     decisions = {"decision": Notice.objects.get(pk=notices[0]).decision_id, "young_decision": young.pk}
     appeal = file_appeal(author=customer, notice_id=notices[1], message="It was one.", now=now)
-    return {"report": report.pk, "notice": notices[0], "appeal": appeal.pk, **decisions}
+    hidden = ask(customer, product)
+    reporter = world.users["another customer"]
+    file_report(user=reporter, model_type="Question", model_id=hidden.pk, message="Spam.", now=now)
+    hide_content(model_type="Question", model_id=hidden.pk, moderator=admin, now=now)
+    sanctions = [
+        impose_sanction(user_id=customer.pk, kind="warning", reason="Be polite.", moderator=admin, now=now)
+        for _ in range(2)
+    ]
+    appeal_sanction(sanction_id=sanctions[1].pk, user=customer, message="I was.", now=now)
+    names = {"reported": asked.pk, "hidden": hidden.pk, "another_customer": reporter.pk}
+    names |= {"sanction": sanctions[0].pk, "appealed_sanction": sanctions[1].pk}
+    return names | {"report": report.pk, "notice": notices[0], "appeal": appeal.pk, **decisions}
 
 
 def _webhook(owner: User) -> dict[str, Any]:

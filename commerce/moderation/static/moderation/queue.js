@@ -264,6 +264,11 @@
     if (id) show(id, { isNew: false });
     else toList();
   });
+  // A chosen template fills the field beside it, where the moderator can still change it.
+  root.addEventListener("change", (event) => {
+    const field = document.getElementById(event.target.dataset.fills || "");
+    if (field) field.value = event.target.selectedOptions[0].dataset.text || "";
+  });
   window.addEventListener("pagehide", leave);
   document.addEventListener("keydown", press);
 

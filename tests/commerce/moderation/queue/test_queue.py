@@ -67,11 +67,13 @@ def names(items: dict[str, Review | Question], filters: QueueFilters, order: str
         ("oldest", ["written", "other", "asked"]),
         ("most_reported", ["other", "asked", "written"]),
         ("most_trusted", ["other", "written", "asked"]),
+        ("due", ["written", "other", "asked"]),
+        ("most_severe", ["written", "other", "asked"]),
     ],
 )
-def test_the_queue_has_four_orders(items: dict[str, Review | Question], order: str, expected: list[str]):
+def test_the_queue_has_six_orders(items: dict[str, Review | Question], order: str, expected: list[str]):
     assert names(items, QueueFilters(), order) == expected
-    assert set(QUEUE_ORDERS) == {"newest", "oldest", "most_reported", "most_trusted"}
+    assert set(QUEUE_ORDERS) == {"newest", "oldest", "most_reported", "most_trusted", "due", "most_severe"}
 
 
 @pytest.mark.parametrize(
