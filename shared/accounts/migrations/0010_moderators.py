@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('accounts', '0008_sign_in_networks'),
+        ('accounts', '0009_limits_of_users'),
     ]
 
     operations = [
