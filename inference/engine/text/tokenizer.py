@@ -357,7 +357,9 @@ def _read_saved(folder: Path) -> PreTrainedTokenizerFast:
     if templates:
         config["chat_template"] = (folder / CHAT_TEMPLATE).read_text()
     config.pop("tokenizer_class", None)
-    return PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), **config)
+    tokenizer_class: Any = PreTrainedTokenizerFast
+    tokenizer: PreTrainedTokenizerFast = tokenizer_class(tokenizer_file=str(folder / "tokenizer.json"), **config)
+    return tokenizer
 
 
 def load_tokenizer(
