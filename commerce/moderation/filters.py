@@ -24,6 +24,11 @@ class ContentKindFilter(filters.CharFilter):  # type: ignore[misc]
             return qs.none()
 
 
+@extend_schema_field({"type": "string", "maxLength": 32, "example": "spam"})
+class ReasonFilter(filters.CharFilter):  # type: ignore[misc]
+    """A filter by the code of a reason."""
+
+
 class ReportStatusFilter(filters.ChoiceFilter):  # type: ignore[misc]
     """A filter by the status of reports with the default `open`."""
 
@@ -38,7 +43,7 @@ class OwnReportFilters(ListFilterSet):
     model_type = ContentKindFilter(help_text="Kind of the content: Review or Question.")
     model_id = IntegerFilter(help_text="Id of a review or question.")
     status = filters.ChoiceFilter(choices=AbuseReport.Status.choices, help_text="Status of the reports.")
-    reason = filters.CharFilter("reason__code", max_length=32, help_text="Code of the reports' reason.")
+    reason = ReasonFilter("reason__code", max_length=32, help_text="Code of the reports' reason.")
 
     class Meta:
         model = AbuseReport

@@ -71,6 +71,7 @@ class ContentKeySerializer(serializers.Serializer[Any]):
     model_type = ContentKindField(trim_whitespace=False, help_text=MODEL_TYPE_INPUT_TEXT)
 
 
+@extend_schema_field({"type": "string", "maxLength": 32, "example": "spam"})
 class ReasonField(serializers.CharField):
     """Code of an active reason, whose value is the reason. Any other is a validation error that names the codes."""
 
