@@ -83,13 +83,15 @@ def delete_rows(
     return rule
 
 
-def overwrite_rows(model: type[models.Model], field: str, **values: Any) -> PersonalDataRule:
+def overwrite_rows(
+    model: type[models.Model], field: str, *, excluded_fields: tuple[str, ...] = (), **values: Any
+) -> PersonalDataRule:
     """Return a rule that keeps the rows and overwrites their personal columns with these values."""
 
     def erase(user: User, now: datetime) -> None:
         rule.rows(user).update(**values)
 
-    rule = PersonalDataRule(model, field, erase)
+    rule = PersonalDataRule(model, field, erase, excluded_fields=excluded_fields)
     return rule
 
 

@@ -136,10 +136,10 @@ _SHARED = (
     Variable("OTEL_SERVICE_NAME", VariableType.STRING, "", "Name of the service in traces.", default_description="`stoa-` and the project"),
     Variable("OTEL_SDK_DISABLED", VariableType.BOOLEAN, False, "Disable tracing."),
     Variable("TMPDIR", VariableType.STRING, "", "Folder for uploads until they are complete.", default_description="`/tmp`"),
-    Variable("STOA_WEBHOOK_ALLOW", VariableType.LIST, [], "Webhook receivers on private addresses, as `host:port` exactly as in the URL. All others must be public, on port 80 or 443."),
 )  # fmt: skip
 
 _COMMERCE = (
+    Variable("STOA_SHOP_WEBHOOK_ALLOW", VariableType.LIST, [], "Receivers of the shop's webhooks on private addresses, as `host:port` exactly as in the URL. All others must be public, on port 80 or 443."),
     Variable("STOA_TAX_RATE_BASIS_POINTS", VariableType.INTEGER, 0, "Tax on the taxable products of an order, in hundredths of a percent: `1900` is 19 %.", former_name="STOA_TAX_RATE"),
     Variable("STOA_DELIVERY_FEE_MINOR_UNITS", VariableType.INTEGER, 0, "Delivery fee of an order, in minor units of its currency: `490` is 4.90 EUR.", former_name="STOA_DELIVERY_FEE"),
     Variable("STOA_ANALYTICS_TIME_ZONE", VariableType.STRING, "UTC", "Time zone in which the days of analytics begin, as in `Europe/Dublin`. A change rebuilds analytics."),
@@ -168,6 +168,7 @@ _COMMERCE = (
 )  # fmt: skip
 
 _INFERENCE = (
+    Variable("STOA_WEBHOOK_ALLOW", VariableType.LIST, [], "Webhook receivers on private addresses, as `host:port` exactly as in the URL. All others must be public, on port 80 or 443."),
     Variable("STOA_MODELS_DIR", VariableType.LIST, [], "Folders of models. Downloads go into the first.", default_description="`var/models`"),
     Variable("STOA_LOAD", VariableType.LIST, ["stoa-describer", "stoa-encoder"], "Models that are loaded on the first start. Later starts load what operators last chose."),
     Variable("STOA_REMOTE_MODELS", VariableType.SECRET, "", "JSON array of models of other servers, with their API keys."),

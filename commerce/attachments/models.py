@@ -29,7 +29,7 @@ class Attachment(models.Model):
     size = models.PositiveBigIntegerField(help_text="Size of the stored file in bytes.")
     width = models.PositiveIntegerField(null=True, blank=True)
     height = models.PositiveIntegerField(null=True, blank=True)
-    alt = models.CharField("alternative text", max_length=500, blank=True)
+    alt = models.CharField("alternative text", max_length=500, blank=True, default="", db_default="")
     # What a cropped image should show, as fractions of the width and the height.
     focal_x = models.FloatField(null=True, blank=True)
     focal_y = models.FloatField(null=True, blank=True)

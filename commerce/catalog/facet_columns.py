@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,7 +26,6 @@ from shared.api.limits.query_limits import pause_query_time
 
 REFRESH_AFTER_SECONDS = 15.0  # in a thread of its own
 MAX_AGE_SECONDS = 30.0
-MAX_LANGUAGES = 8
 MAX_CHANGED = 2000  # products that are read by their ids
 MAX_TRANSACTION = timedelta(seconds=10)  # an edit may become visible so much later than its time
 NO_PRICE = -1  # in the platform's currency
@@ -151,6 +149,9 @@ class _Snapshot:
     read_at: float  # of the monotonic clock
 
 
+_columns: "dict[str, LanguageColumns]" = {}
+
+
 class LanguageColumns:
     """The columns of one language, shared by the threads of the process. A snapshot never changes."""
 
@@ -198,7 +199,10 @@ class LanguageColumns:
     def _refresh_later(self) -> None:
         """Read everything anew in a thread, unless one does."""
         if self._reading.acquire(blocking=False):
-            threading.Thread(target=self._refresh, name="facet columns", daemon=True).start()
+            try:
+                threading.Thread(target=self._refresh, name="facet columns", daemon=True).start()
+            except RuntimeError:  # no more threads: a later request tries again
+                self._reading.release()
 
     def _refresh(self) -> None:
         try:
@@ -233,12 +237,17 @@ def _read_links(links: Any, target: str, product_ids: Integers | None) -> Pairs:
     return pairs[:, 0].copy(), pairs[:, 1].copy()
 
 
-@lru_cache(maxsize=MAX_LANGUAGES)
 def columns_of(language: str) -> LanguageColumns:
-    """Return the columns of a language, which are read when they are first used."""
-    return LanguageColumns(language)
+    """Return the columns of a language, which are read when they are first used.
+
+    Those of a language without products are not kept: requests may name any.
+    """
+    columns = _columns.get(language) or LanguageColumns(language)
+    if language not in _columns and Product.objects.filter(language=language).exists():
+        return _columns.setdefault(language, columns)
+    return columns
 
 
 def forget_columns() -> None:
     """Drop all columns: their tables have been replaced, as in a test."""
-    columns_of.cache_clear()
+    _columns.clear()

@@ -89,6 +89,21 @@ def get_or_create_case(kind: ContentKind, content: Reportable, now: datetime) ->
     )
 
 
+def check_moderator(case: Case, content: Reportable, moderator: User, action: str = "") -> None:
+    """Raise ApiError 403 for what is left to others than this moderator. A super admin may decide about everything.
+
+    Moderators decide neither about what they wrote, which they may escalate, nor about an escalated case, also after a
+    super admin has decided about it.
+    """
+    if moderator.role == Role.SUPER_ADMIN:
+        return
+    if content.user_id == moderator.pk and action != Action.ESCALATED:
+        raise ApiError(403, "You wrote this: another moderator decides about it.")
+    last = None if case.is_waiting else case.last_decision
+    if case.is_escalated or (last and last.before.get("is_escalated")):
+        raise ApiError(403, "This was escalated: a super admin decides about it.")
+
+
 def begin_decision(
     action: str,
     case: Case,
@@ -101,10 +116,10 @@ def begin_decision(
 ) -> PendingDecision:
     """Record a decision with its reports. One without a moderator was made by a rule and cannot be undone.
 
-    Raises ApiError 403 for an escalated case unless a super admin decides.
+    Raises ApiError 403 as `check_moderator` does.
     """
-    if case.is_escalated and moderator is not None and moderator.role != Role.SUPER_ADMIN:
-        raise ApiError(403, "This was escalated: a super admin decides about it.")
+    if moderator is not None:
+        check_moderator(case, content, moderator, action)
     decision = Decision.objects.create(
         case=case,
         author_id=content.user_id,

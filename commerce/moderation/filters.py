@@ -81,6 +81,7 @@ class NoticeFilters(ListFilterSet):
 class AppealFilters(ListFilterSet):
     search_fields = {"status": "status"}
     order_fields = {name: name for name in ("id", "created_at", "decided_at")}
+    status = filters.ChoiceFilter(choices=Appeal.Status.choices, help_text="Status of the appeals.")
 
     class Meta:
         model = Appeal

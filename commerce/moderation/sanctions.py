@@ -135,6 +135,8 @@ def _check_days(kind: str, days: int | None) -> None:
 def _check_moderator(sanction: Sanction, moderator: User) -> None:
     if sanction.user_id == moderator.pk:
         raise ApiError(403, "You cannot decide about your own sanction.")
+    if sanction.user.role == Role.MODERATOR and moderator.role != Role.SUPER_ADMIN:
+        raise ApiError(403, "Only a super admin can decide about a moderator's sanction.")
 
 
 def _lock(sanction_id: int) -> Sanction:

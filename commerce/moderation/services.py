@@ -36,6 +36,7 @@ from commerce.moderation.trust import report_standing, reporter_weight
 from commerce.reviews.services import set_visibility
 from commerce.shops.models import Shop
 from shared.accounts.models import User
+from shared.accounts.services import lock_active_user
 from shared.api.errors import ApiError
 
 CLAIM_LIFETIME = timedelta(minutes=5)
@@ -49,8 +50,9 @@ def file_report(
 
     Raises ContentNotFound, ApiError 409 if the user has reported the content before, and 403 for a sanctioned user.
     """
-    check_may_write(user=user, now=now)
     kind = parse_kind(model_type)
+    lock_active_user(user)
+    check_may_write(user=user, now=now)
     content = lock_content(kind, model_id)
     if content.hidden_at:
         raise ContentNotFound

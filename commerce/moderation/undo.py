@@ -11,6 +11,7 @@ from commerce.moderation.decisions import (
     REPORTER_VERDICTS,
     Conflict,
     add_verdict,
+    check_moderator,
     log_decision,
     update_report_count,
 )
@@ -27,13 +28,15 @@ from shared.api.errors import ApiError
 def undo_decision(*, decision_id: int, moderator: User, now: datetime) -> Decision:
     """Restore reports, case, content and reporters as they were before a decision.
 
-    Raises ApiError 404, and Conflict if it is too late, a later decision exists or the author has acted since.
+    Raises ApiError 404, 403 for what is left to others than this moderator, and Conflict if it is too late, a later decision exists or the author has acted since.
     """
     found = Decision.objects.select_related("case").filter(pk=decision_id).first()
     if found is None:
         raise ApiError(404, "There is no decision with this id.")
     content = lock_content(ContentKind(found.case.model_type), found.case.model_id, deleted=True)
     decision = Decision.objects.select_related("case").get(pk=decision_id)
+    if moderator.pk != decision.moderator_id or decision.action != Decision.Action.ESCALATED:
+        check_moderator(decision.case, content, moderator)  # one's own escalation may be taken back
     _check_undo(decision, content, now)
     decision.notices.all().delete()
     decision.undone_at, decision.undone_by = now, moderator

@@ -49,9 +49,9 @@ class ContentAdmin(LargeTableAdmin):
     ) -> "tuple[QuerySet[Any], bool]":
         """Add what has the words of the search term to what begins with it."""
         found, may_have_duplicates = super().get_search_results(request, queryset, search_term)
-        if words := query_words(search_term):
+        if query_words(search_term):
             found |= queryset.filter(
-                pk__in=rows_with_words(self.model, self.text_column, words, limit=MAX_SEARCH_RESULTS)
+                pk__in=rows_with_words(self.model, self.text_column, search_term, limit=MAX_SEARCH_RESULTS)
             )
         return found, may_have_duplicates
 

@@ -38,6 +38,7 @@ def write_review(
     and ValidationFailed for a product that is not for sale or not in the order, for photos that the user did not
     upload and after MAX_REVIEWS_PER_USER.
     """
+    lock_active_user(user)  # what concurrent requests of a user write is counted one after the other
     hooks.check_may_write(user=user, now=now)
     _require_fewer(Review, user, MAX_REVIEWS_PER_USER)
     product = _get_product_for_sale(product_id)
@@ -79,6 +80,7 @@ def ask_question(*, user: User, product_id: int, question: str, now: datetime) -
     Raises ValidationFailed for any other product and after MAX_QUESTIONS_PER_USER, and ApiError 403 for a sanctioned
     user.
     """
+    lock_active_user(user)
     hooks.check_may_write(user=user, now=now)
     _require_fewer(Question, user, MAX_QUESTIONS_PER_USER)
     product = _get_product_for_sale(product_id)
@@ -139,7 +141,6 @@ def _require_fewer(model: type[Review] | type[Question], user: User, max_count: 
 
     Withdrawn ones count: their rows stay for moderation.
     """
-    lock_active_user(user)  # concurrent requests of one user are counted one after the other
     if model.objects.filter(user=user).count() >= max_count:
         name = model._meta.verbose_name_plural
         raise ValidationFailed({"product_id": [f"You have written {max_count} {name}, the maximum: 0 are left."]})

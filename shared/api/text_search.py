@@ -4,7 +4,6 @@ PostgreSQL reads the index that `shared.migration_operations.AddTextIndex` makes
 """
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from django.db import connections, models
@@ -20,8 +19,19 @@ def query_words(text: str) -> list[str]:
     return list(dict.fromkeys(words))[:MAX_WORDS]
 
 
-def rows_with_words(model: type[models.Model], column: str, words: Sequence[str], *, limit: int) -> list[Any]:
-    """Return the ids of the newest rows whose column has words that begin with each of these, none for no words."""
+def _prefix_query(text: str) -> str:
+    """Return the query of PostgreSQL whose quoted operands its own parser splits, as it split the text of the rows.
+
+    A domain or an e-mail address is one word there.
+    """
+    chunks = [chunk[:MAX_WORD_LENGTH] for chunk in text.split()[:MAX_WORDS] if WORD.search(chunk)]
+    quoted = (chunk.replace("\\", "\\\\").replace("'", "''") for chunk in chunks)
+    return " & ".join(f"'{chunk}':*" for chunk in quoted)
+
+
+def rows_with_words(model: type[models.Model], column: str, text: str, *, limit: int) -> list[Any]:
+    """Return the ids of the newest rows whose column has words that begin with those of the text; none for no words."""
+    words = query_words(text)
     if not words:
         return []
     rows = model._default_manager.order_by("-pk").values_list("pk", flat=True)
@@ -37,5 +47,5 @@ def rows_with_words(model: type[models.Model], column: str, words: Sequence[str]
         f"ORDER BY {key} DESC LIMIT %s"
     )
     with connections[rows.db].cursor() as cursor:
-        cursor.execute(statement, [" & ".join(f"{word}:*" for word in words), limit])
+        cursor.execute(statement, [_prefix_query(text), limit])
         return [found for (found,) in cursor.fetchall()]

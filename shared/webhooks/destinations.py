@@ -51,7 +51,10 @@ class PrivateDestination(InvalidDestination):
     """The URL is of a private network, which only the operator can allow."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(f"{message} The operator can allow it as host:port in STOA_WEBHOOK_ALLOW.")
+        super().__init__(
+            f"{message} The operator can allow it as host:port in STOA_WEBHOOK_ALLOW, for webhooks of the shop in "
+            "STOA_SHOP_WEBHOOK_ALLOW."
+        )
 
 
 class LookupFailed(Exception):

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Self
 
 from django.conf import settings
-from django.db import models
+from django.db import connections, models
 from django.db.models import F, OuterRef, Q, Subquery, Window
 from django.db.models.functions import RowNumber
 
@@ -33,11 +33,19 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
     def lock_subscribed(self, *events: str) -> "list[Endpoint]":
         """Return and lock the enabled endpoints with one of these events, and the default ones.
 
-        The lock keeps them from being deleted before the transaction ends: that would roll back the event itself. All
-        transactions lock in the same order.
+        The lock keeps them from being changed or deleted before the transaction ends: that would roll back the event
+        itself. It is shared, so that events do not wait for each other.
         """
-        enabled = self.filter(is_enabled=True).order_by("pk").select_for_update(no_key=True, of=("self",))
-        return [endpoint for endpoint in enabled if endpoint.is_default or not set(events).isdisjoint(endpoint.events)]
+        enabled = self.filter(is_enabled=True).order_by("pk")
+        found = [one for one in enabled if one.is_default or not set(events).isdisjoint(one.events)]
+        if not found or connections[self.db].vendor != "postgresql":
+            return found
+        table = connections[self.db].ops.quote_name(self.model._meta.db_table)
+        statement = f"SELECT id FROM {table} WHERE id = ANY(%s) AND is_enabled ORDER BY id FOR SHARE"  # noqa: S608 # nosec B608
+        with connections[self.db].cursor() as cursor:
+            cursor.execute(statement, [[endpoint.pk for endpoint in found]])
+            locked = {pk for (pk,) in cursor.fetchall()}
+        return [endpoint for endpoint in found if endpoint.pk in locked]
 
 
 class Endpoint(models.Model):

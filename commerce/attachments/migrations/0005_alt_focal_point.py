@@ -14,8 +14,9 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="attachment",
             name="alt",
-            field=models.CharField(blank=True, default="", max_length=500, verbose_name="alternative text"),
-            preserve_default=False,
+            field=models.CharField(
+                blank=True, db_default="", default="", max_length=500, verbose_name="alternative text"
+            ),
         ),
         migrations.AddField(
             model_name="attachment",

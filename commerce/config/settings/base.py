@@ -183,7 +183,7 @@ if not CELERY_BROKER_URL:
 
 # Webhook receivers, as host:port, that may have private addresses. All others must be public. Ended deliveries
 # are kept for a while.
-WEBHOOK_ALLOW = read_webhook_receivers(env.list("STOA_WEBHOOK_ALLOW"))
+WEBHOOK_ALLOW = read_webhook_receivers(env.list("STOA_SHOP_WEBHOOK_ALLOW"), "STOA_SHOP_WEBHOOK_ALLOW")
 WEBHOOK_RETENTION = timedelta(days=7)
 MIGRATION_MODULES = {"commerce_webhooks": "commerce.webhooks.migrations"}
 

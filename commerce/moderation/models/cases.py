@@ -65,14 +65,14 @@ class Case(models.Model):
     # A moderator has kept it: later reports never hide it automatically.
     is_cleared = models.BooleanField(default=False)
     # A moderator left it to a super admin.
-    is_escalated = models.BooleanField(default=False)
+    is_escalated = models.BooleanField(default=False, db_default=False)
     reports_count = models.PositiveIntegerField(default=0)
     weight = models.PositiveBigIntegerField(default=0)  # thousandths, summed over the open reports
     trusted_count = models.PositiveIntegerField(default=0)
     is_brigaded = models.BooleanField(default=False)
     # The most severe reason of the open reports with its severity, and when the first of them is due.
     reason = models.ForeignKey(ReportReason, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
-    severity = models.PositiveSmallIntegerField(default=0)
+    severity = models.PositiveSmallIntegerField(default=0, db_default=0)
     due_at = models.DateTimeField(null=True)
     newest_at = models.DateTimeField(null=True)
     oldest_at = models.DateTimeField(null=True)

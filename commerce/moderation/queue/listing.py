@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import Count, Max, Q, QuerySet
 
 from commerce.moderation.models import AbuseReport, Appeal, Case, ContentKind, Decision, Reporter, Sanction
+from commerce.moderation.models.reasons import DEFAULT_DUE_TIME
 from commerce.moderation.reportable_content import CONTENT_MODELS, Reportable
 from commerce.moderation.trust import reporter_weight
 from shared.accounts.models import User
@@ -67,7 +68,8 @@ def filter_queue(filters: QueueFilters, *, order: str = "newest", now: datetime)
     if filters.newer_than is not None:
         cases = cases.filter(oldest_at__gte=now - filters.newer_than)
     if filters.is_overdue:
-        cases = cases.filter(due_at__lte=now)
+        opened_by_former_version = Q(due_at=None, oldest_at__lte=now - DEFAULT_DUE_TIME)
+        cases = cases.filter(Q(due_at__lte=now) | opened_by_former_version)
     return cases.order_by(*QUEUE_ORDERS[order])
 
 

@@ -49,18 +49,18 @@ def _ids_by_words(cases: "QuerySet[Case]", term: str) -> Iterator[int]:
     words = query_words(term)
     if not words:
         return
-    reports = rows_with_words(AbuseReport, "message", words, limit=MAX_MATCHES)
+    reports = rows_with_words(AbuseReport, "message", term, limit=MAX_MATCHES)
     contents = list(AbuseReport.objects.filter(pk__in=reports).order_by().values_list("model_type", "model_id"))
-    products = rows_with_words(Product, "name", words, limit=MAX_PRODUCTS)
+    products = rows_with_words(Product, "name", term, limit=MAX_PRODUCTS)
     for kind, model in CONTENT_MODELS.items():
-        ids = rows_with_words(model, TEXT_COLUMNS[ContentKind(kind)], words, limit=MAX_MATCHES)
+        ids = rows_with_words(model, TEXT_COLUMNS[ContentKind(kind)], term, limit=MAX_MATCHES)
         reported = model._default_manager.filter(product_id__in=products, abusive_reports_count__gt=0)
         ids += reported.order_by().values_list("pk", flat=True)[:MAX_MATCHES]
         contents += [(kind, pk) for pk in ids]
-    people = rows_with_words(User, "name", words, limit=MAX_PEOPLE)
+    people = rows_with_words(User, "name", term, limit=MAX_PEOPLE)
     yield from _ids_by_author(cases, people)
     yield from _ids_by_content(cases, [*contents, *_reported_by(people)])
-    shops = rows_with_words(Shop, "name", words, limit=MAX_SHOPS)
+    shops = rows_with_words(Shop, "name", term, limit=MAX_SHOPS)
     yield from cases.filter(shop_id__in=shops).values_list("pk", flat=True)[:MAX_MATCHES]
 
 

@@ -103,6 +103,7 @@ def test_a_moderator_decides_appeals_by_the_api(
     appeal = file_appeal(author=customer, notice_id=notice.pk, message="No.", now=NOON + DAY)
     assert client_of(moderator).get("/api/appeals").json()["data"] == []
     (listed,) = client_of(moderator).get("/api/appeals?scope=all&status=open").json()["data"]
+    assert client_of(moderator).get("/api/appeals?scope=all&status=kept").json()["data"] == []
     assert client_of(customer).get("/api/appeals?scope=all").status_code == 403
 
     path = f"/api/appeals/{listed['id']}/{verdict}"
