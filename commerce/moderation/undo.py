@@ -28,7 +28,8 @@ from shared.api.errors import ApiError
 def undo_decision(*, decision_id: int, moderator: User, now: datetime) -> Decision:
     """Restore reports, case, content and reporters as they were before a decision.
 
-    Raises ApiError 404, 403 for what is left to others than this moderator, and Conflict if it is too late, a later decision exists or the author has acted since.
+    Raises ApiError 404, 403 for what is left to others than this moderator, and Conflict if it is too late, a later
+    decision exists or the author has acted since.
     """
     found = Decision.objects.select_related("case").filter(pk=decision_id).first()
     if found is None:

@@ -24,21 +24,30 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 class ApiVersionMiddleware:
     """Rejects requests for another major version of the API."""
 
-    sync_capable = False
+    sync_capable = True
     async_capable = True
 
-    def __init__(self, get_response: Callable[[HttpRequest], Awaitable[HttpResponseBase]]) -> None:
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
         self.get_response = get_response
-        if iscoroutinefunction(self.get_response):
+        self._is_async = iscoroutinefunction(get_response)
+        if self._is_async:
             markcoroutinefunction(self)
 
-    async def __call__(self, request: HttpRequest) -> HttpResponseBase:
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        if self._is_async:
+            return self._answer_async(request)
+        return self._refusal(request) or self.get_response(request)
+
+    async def _answer_async(self, request: HttpRequest) -> HttpResponseBase:
+        return self._refusal(request) or await self.get_response(request)  # type: ignore[misc]
+
+    def _refusal(self, request: HttpRequest) -> HttpResponseBase | None:
         requested = request.headers.get(HEADER, VERSION)
         if requested.partition(".")[0] != VERSION.partition(".")[0]:
             message = f"`{HEADER}` must be {VERSION} or absent, not {requested[:20]}."
             problem = Problem(status=400, code="invalid_request", message=message, details={"supported": [VERSION]})
             return problem_response(problem, path=request.path, request_id=current_request_id())
-        return await self.get_response(request)
+        return None
 
 
 def with_api_version(application: Application) -> Application:

@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from inference.batches.models import Batch, BatchRequest
 from shared.api.errors import ApiError
 
 TARGET_SECONDS = 0.02  # of one transaction
-PAUSE_SECONDS = 0.01  # between two, in which writers of other processes get their turn
+PAUSE_SECONDS = 0.01  # between two on SQLite, in which writers of other processes get their turn
 FIRST_CHUNK_COUNT = 200
-MIN_CHUNK_COUNT = 20
+MIN_CHUNK_COUNT = 200
 MAX_CHUNK_COUNT = 1000
 MAX_CHUNK_LENGTH = 512 * 1024  # characters of requests
 REQUEST_OVERHEAD_BYTES = 512  # a request's row, its index entries and its result's row, without body and answer
@@ -66,7 +66,7 @@ def insert_requests(batch: Batch, requests: Iterable[tuple[str, str]], *, on_las
                 on_last()
         size.adapt(count=len(rows), seconds=time.monotonic() - started)
         if following is not None:
-            time.sleep(PAUSE_SECONDS)
+            _pause()
         chunk = following
     if not 0 < batch.total <= max_requests:
         raise ApiError(400, f"`requests` must have 1 to {max_requests} items.")
@@ -82,7 +82,7 @@ def delete_in_steps(*, batch_pk: int) -> None:
         started = time.monotonic()
         BatchRequest.objects.filter(pk__in=keys).delete()
         size.adapt(count=len(keys), seconds=time.monotonic() - started)
-        time.sleep(PAUSE_SECONDS)
+        _pause()
     hidden.delete()
 
 
@@ -100,6 +100,11 @@ def delete_abandoned_batches(*, now: datetime) -> int:
         if hidden.update(accept_before=now - ABANDONED_AFTER):
             delete_in_steps(batch_pk=batch_pk)
     return len(abandoned)
+
+
+def _pause() -> None:
+    if connection.vendor == "sqlite":
+        time.sleep(PAUSE_SECONDS)
 
 
 def _save_hidden(batch: Batch) -> None:

@@ -9,7 +9,7 @@ fails with INVALID_REQUEST. `requests` is read once; an exception from it leaves
 A batch has ended when `ended_at` is set. Every end passes through `end_batch`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -36,6 +36,7 @@ from shared.webhooks.services import announce
 ENDED = Counter("stoa_batches_ended_total", "Batches that ended, by how they did.", "status")
 
 BATCH_LIFETIME = timedelta(hours=24)
+PAGE_COUNT = 1000  # rows that a retry reads at once
 END_FIELDS = ("status", "ended_at")
 MAX_BATCHES_PER_USER = 10_000
 QUEUE_FULL_RETRY_SECONDS = 60
@@ -88,7 +89,7 @@ def create_batch(
         webhook_url=webhook_url,
         created_at=now,
         expires_at=now + BATCH_LIFETIME,
-        resume_at=now,
+        resume_at=now + BATCH_LIFETIME,  # no worker takes it before it is accepted, one of the previous version either
     )
 
     def accept() -> None:
@@ -96,8 +97,8 @@ def create_batch(
         _require_queue_capacity(user, tokens)
         _require_storage(Batch.objects.filter(user=user), batch.size)
         _require_fewer_batches(user)
-        batch.accept_before = None
-        batch.save(update_fields=["accept_before"])
+        batch.accept_before, batch.resume_at = None, now
+        batch.save(update_fields=["accept_before", "resume_at"])
         if on_created:
             on_created(batch)
         transaction.on_commit(partial(dispatch_batch, batch_pk=batch.pk, now=now), robust=True)
@@ -133,10 +134,18 @@ def retry_failed(*, batch_pk: int, now: datetime) -> Batch:
         kind=Batch.Kind(batch.kind),
         model_id=batch.model_id,
         parameters=batch.parameters,
-        requests=(NewRequest(row.custom_id, row.body) for row in failed.iterator()),
+        requests=(NewRequest(row.custom_id, row.body) for row in _in_pages(failed)),
         tokens=batch.reserved_tokens * batch.failed // max(1, batch.total),
         now=now,
     )
+
+
+def _in_pages(rows: QuerySet[BatchRequest]) -> Iterator[BatchRequest]:
+    """Yield rows by their index. No statement is open between two pages: on SQLite it would refuse the writes."""
+    after = -1
+    while page := list(rows.filter(index__gt=after)[:PAGE_COUNT]):
+        yield from page
+        after = page[-1].index
 
 
 def end_batch(batch: Batch, status: Batch.Status, now: datetime) -> None:

@@ -193,6 +193,8 @@ def _locked(model_id: str) -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ApiError(409, f"{model_id} is being downloaded by another command. Wait for it to end.") from None
+        if growing.is_file():  # of a copy that was interrupted
+            growing.unlink()
         growing.mkdir(exist_ok=True)
         yield growing
 

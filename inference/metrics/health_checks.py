@@ -25,6 +25,7 @@ from shared.observability.checks import (
     check_version,
     check_workers,
 )
+from shared.serving.storage_checks import written_folders
 from shared.webhooks.models import Delivery, DeliveryState, Endpoint
 
 FAILED_DELIVERIES_WINDOW = timedelta(days=1)
@@ -101,7 +102,7 @@ def check_webhooks() -> list[Finding]:
 
 def check_data_folders() -> list[Finding]:
     """Return whether the folders of data can be written and have room."""
-    return check_disk([settings.VAR_DIR, Path(settings.MEDIA_ROOT), settings.RUN_DIR])
+    return check_disk([*written_folders(), Path(settings.MEDIA_ROOT), settings.RUN_DIR])
 
 
 def check_compiler() -> list[Finding]:

@@ -27,6 +27,7 @@ from shared.api.errors import ApiError
 from shared.api.limits.rate_limits import RateLimitDecision, address_key, hit, raise_if_limited
 
 EMAIL_WINDOW_SECONDS = 3600
+STAFF_FIELDS = ("role", "password", "token_version", "email_verified_at", "may_run_inference", "monthly_token_limit")
 
 
 def request_password_reset(*, email: str, address: str, now: datetime) -> RateLimitDecision:
@@ -65,6 +66,7 @@ def request_registration(
     try:
         with transaction.atomic():
             user.save(force_insert=True)
+        is_due = True  # once for each user, also if an earlier attempt counted and failed
         message = address_verification_email(email, create_link_token(user, LinkPurpose.VERIFY_EMAIL, now=now))
     except IntegrityError:
         user = User.objects.get(email=email)
@@ -112,8 +114,8 @@ def create_or_promote_staff(
     """Return a staff user with this confirmed e-mail address: a new user, or a customer, whose tokens are refused.
 
     `password_hash` comes from `hash_new_password`, which is slow and runs before the caller's transaction.
-    `may_run_inference` is for a new user. Raise ApiError 409 for a user of another role, and 403 for a new user of a
-    server that is closed to them.
+    `may_run_inference`: of who invited them; the staff have it only if they did. Raise ApiError 409 for a user of
+    another role, and 403 for a new user of a server that is closed to them.
     """
     email = User.objects.normalize_email(email)
     with transaction.atomic():
@@ -125,11 +127,20 @@ def create_or_promote_staff(
             user = create_user(email=email, name=name, password=None, role=Role.STAFF, now=now, **rights)
         elif user.role not in (Role.CUSTOMER, Role.STAFF) or not user.is_active:
             raise ApiError(409, "The user with this e-mail address cannot become staff.")
+        elif user.role == Role.CUSTOMER:
+            _limit_inference(user, may_run_inference)
         user.role, user.password = Role.STAFF, password_hash
         user.token_version += 1
         user.email_verified_at = user.email_verified_at or now
-        user.save(update_fields=["role", "password", "token_version", "email_verified_at"])
+        user.save(update_fields=STAFF_FIELDS)
     return user
+
+
+def _limit_inference(user: User, may_run_inference: bool) -> None:
+    """Give a customer who becomes staff the rights of staff who register."""
+    user.may_run_inference = user.may_run_inference and may_run_inference
+    if user.monthly_token_limit is None:
+        user.monthly_token_limit = rights_of_registered_users().get("monthly_token_limit")
 
 
 def hash_new_password(*, email: str, name: str, password: str) -> str:

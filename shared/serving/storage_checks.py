@@ -13,6 +13,7 @@ from django.db import OperationalError, connection, transaction
 from shared.sqlite.base import fail_if_locked
 
 BLOCK_BYTES = 4096
+LOCK_TIMEOUT_SECONDS = 8
 
 
 async def check_database() -> None:
@@ -52,20 +53,30 @@ def require_writable_database() -> None:
 
 
 def require_writable_folders() -> None:
-    """Raise OSError unless a block can be written to the folder of data and to the one of the SQLite database."""
-    folders = {Path(settings.VAR_DIR)}
-    if database := sqlite_file():
-        folders.add(database.parent)
-    for folder in folders:
+    """Raise OSError unless a block can be written to each of the folders that every process writes."""
+    for folder in written_folders():
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(BLOCK_BYTES))
             file.flush()
 
 
+def written_folders() -> set[Path]:
+    """Return the folders of the metrics and of the SQLite database.
+
+    Not the folder of all data: in a container it may be read-only around the mounts.
+    """
+    metrics = Path(settings.METRICS_DIR)  # made when it is first written
+    folders = {next(folder for folder in (metrics, *metrics.parents) if folder.is_dir())}
+    if database := sqlite_file():
+        folders.add(database.parent)
+    return folders
+
+
 def require_sqlite_file(path: Path) -> None:
     """Raise sqlite3.Error unless the file is a database that can be written, before any connection of Django's."""
-    with contextlib.closing(sqlite3.connect(path, timeout=0)) as database:
-        database.execute("SELECT count(*) FROM sqlite_master")
+    with contextlib.closing(sqlite3.connect(path, timeout=LOCK_TIMEOUT_SECONDS)) as database:
+        database.execute("SELECT count(*) FROM sqlite_master")  # waits while another process recovers the file
+        database.execute("PRAGMA busy_timeout = 0")
         try:
             database.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:

@@ -34,16 +34,20 @@ def test_n11_users_take_turns_however_many_jobs_one_of_them_has_waiting():
 
 def test_n11_a_user_with_too_many_waiting_jobs_is_refused_at_once_and_others_are_not():
     slots = FairSlots(1, max_waiting_per_user=2)
+
+    def work(user: str) -> str:
+        with slots.acquire(user, timeout_s=60):
+            return user
+
     with ThreadPoolExecutor(4) as threads:
         with slots.acquire("crowd", timeout_s=60):
-            jobs = [threads.submit(lambda: slots.acquire("crowd", timeout_s=60).__enter__()) for _ in range(1)]
-            wait_until_waiting(slots, 1)
-            with pytest.raises(SlotsFull), slots.acquire("crowd", timeout_s=0):
-                raise AssertionError
-            with pytest.raises(SlotsFull), slots.acquire("other", timeout_s=0):
-                raise AssertionError
-            wait_until_waiting(slots, 1)
-        jobs[0].result(60)
+            jobs = [threads.submit(work, "crowd") for _ in range(2)]
+            wait_until_waiting(slots, 2)
+            refused = threads.submit(work, "crowd")
+            assert isinstance(refused.exception(30), SlotsFull)  # without waiting for a slot
+            jobs.append(threads.submit(work, "other"))
+            wait_until_waiting(slots, 3)
+        assert [job.result(60) for job in jobs] == ["crowd", "crowd", "other"]
 
 
 def test_n11_a_job_that_gave_up_takes_no_turn():

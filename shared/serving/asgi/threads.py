@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from asgiref.sync import ThreadSensitiveContext
+from django.db import connections
 
 from shared.serving.asgi.types import Application, Receive, Scope, Send
 
@@ -87,4 +88,5 @@ def _return_thread(thread: ThreadPoolExecutor, idle: deque[ThreadPoolExecutor]) 
     if len(idle) < MAX_IDLE_THREADS:
         idle.append(thread)
     else:
+        connections.close_all()  # this thread's, which a collection would close much later
         thread.shutdown(wait=False)

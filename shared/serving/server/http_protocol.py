@@ -28,6 +28,7 @@ RESERVED_SHARE = 0.1  # of the connections, for requests with a credential
 RESERVED_HEAD_TIMEOUT_SECONDS = 2.0
 RESERVED_FILES = 200  # of the process's open files: for databases, files and models
 
+PROBE_PATHS = frozenset({b"/livez", b"/readyz"})  # of balancers, which have no credential
 CREDENTIAL_HEADERS = frozenset({b"authorization", b"x-api-key", b"cookie"})
 
 logger = structlog.get_logger(__name__)
@@ -127,7 +128,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._cancel_head_timer()
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD_BYTES:
             raise ValueError("head too large")  # the parser reports it as its own error
-        if self._needs_credential and not any(name in CREDENTIAL_HEADERS for name, _ in self.headers):
+        is_probe = self.url.partition(b"?")[0] in PROBE_PATHS
+        if self._needs_credential and not is_probe and not any(name in CREDENTIAL_HEADERS for name, _ in self.headers):
             self._refusal = Problem.from_status(503, headers={"Retry-After": "1"})
             raise ValueError("no credential")
         self.scope["stoa.mark_authenticated"] = self.mark_authenticated  # type: ignore[typeddict-unknown-key]

@@ -2,9 +2,11 @@
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from commerce.moderation.appeals import file_appeal
 from commerce.moderation.models import Appeal, Case, Decision
+from commerce.moderation.sanctions import impose_sanction
 from commerce.reviews.models import Question, Review
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -93,6 +95,25 @@ def test_an_escalated_case_is_left_to_a_super_admin(
     accepted = client_of(admin).post("/api/abusive_reports/accept", key(written), content_type="application/json")
     assert accepted.status_code == 200
     assert (case_of(written).state, case_of(written).is_escalated) == (Case.State.ACCEPTED, False)
+    decision = case_of(written).last_decision
+    assert decision is not None
+    for verb in ("undo", "restore"):
+        overruled = client_of(moderator).post(f"/api/decisions/{decision.pk}/{verb}", content_type="application/json")
+        assert (overruled.status_code, "a super admin decides" in overruled.json()["message"]) == (403, True)
+
+
+def test_a_moderator_decides_neither_about_own_content_nor_about_a_colleagues_sanction(
+    client_of: ApiClient, moderator: User, admin: User, written: Review
+):
+    Review.objects.filter(pk=written.pk).update(user=moderator)
+    report(written, reporter("ann"))
+    rejected = client_of(moderator).post("/api/abusive_reports/reject", key(written), content_type="application/json")
+    assert (rejected.status_code, "You wrote this" in rejected.json()["message"]) == (403, True)
+
+    colleague = make_user(Role.MODERATOR, "colleague")
+    sanction = impose_sanction(user_id=colleague.pk, kind="ban", reason="x", moderator=admin, now=timezone.now())
+    assert client_of(moderator).delete(f"/api/sanctions/{sanction.pk}").status_code == 403
+    assert client_of(admin).delete(f"/api/sanctions/{sanction.pk}").status_code == 200
 
 
 @pytest.mark.parametrize(("verdict", "status"), [("keep", "kept"), ("overturn", "overturned")])

@@ -36,7 +36,7 @@ def test_a_database_in_which_another_writes_is_ready():
 
 @pytest.mark.django_db(transaction=True)
 def test_n13_a_folder_that_cannot_be_written_is_not_ready(settings: Settings):
-    settings.VAR_DIR = Path("/proc")
+    settings.METRICS_DIR = Path("/proc/metrics")
     assert readiness() == (503, {"database": "ok", "disk": "failed"})
 
 
