@@ -20,7 +20,7 @@ class AddIndexBesideWrites(AddIndexConcurrently):
 
 
 class AddTextIndex(Operation):
-    """Make the index that `shared.api.text_search.rows_with_words` reads. SQLite has none."""
+    """Make the index that `shared.api.lists.text_search.rows_with_words` reads. SQLite has none."""
 
     reduces_to_sql = False
     reversible = True

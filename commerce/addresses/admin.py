@@ -11,7 +11,7 @@ from django.utils import timezone
 from commerce.addresses import services
 from commerce.addresses.models import Address
 from shared.accounts.models import User
-from shared.api.admin_base import LargeTableAdmin
+from shared.api.admin.base import LargeTableAdmin
 
 
 class VerbatimJSONField(JSONField):

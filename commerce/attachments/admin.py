@@ -13,7 +13,7 @@ from commerce.attachments import services, storage
 from commerce.attachments.images.sizes import thumbnail_size
 from commerce.attachments.models import Attachment
 from shared.accounts.models import User
-from shared.api.admin_base import LargeTableAdmin
+from shared.api.admin.base import LargeTableAdmin
 
 
 @admin.register(Attachment)

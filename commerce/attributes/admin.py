@@ -11,7 +11,7 @@ from unfold.admin import TabularInline
 from commerce.attributes import services
 from commerce.attributes.models import Attribute, AttributeValue
 from shared.accounts.models import User
-from shared.api.admin_base import LanguageListFilter, LargeTableAdmin
+from shared.api.admin.base import LanguageListFilter, LargeTableAdmin
 from shared.api.slugs import make_slug
 
 

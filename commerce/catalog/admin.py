@@ -21,7 +21,7 @@ from commerce.catalog.models import Category, Product, ProductType, Tag, Variati
 from commerce.catalog.search.services import search_all_languages
 from commerce.catalog.variations import delete_value_links, set_variations
 from commerce.webhooks.events import announce_product_updates
-from shared.api.admin_base import LanguageListFilter, LargeTableAdmin
+from shared.api.admin.base import LanguageListFilter, LargeTableAdmin
 from shared.api.errors import ValidationFailed
 from shared.api.lists.search import MAX_SEARCH_LENGTH
 

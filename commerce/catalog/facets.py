@@ -18,9 +18,9 @@ from django.http import HttpRequest
 from rest_framework.request import Request
 
 from commerce.attributes.models import AttributeValue
-from commerce.catalog.facet_columns import Mask, ProductColumns, columns_of
 from commerce.catalog.filters import ProductFilters, attributes_of_values, group_by_attribute
 from commerce.catalog.models import Category, Product, ProductType, ProductValue
+from commerce.catalog.search.facet_columns import Mask, ProductColumns, columns_of
 from shared.api.errors import ValidationFailed
 from shared.api.limits.query_limits import MAX_QUERY_SECONDS, QueryTimeout, limit_query_time
 from shared.api.money import to_number

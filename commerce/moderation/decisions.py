@@ -11,11 +11,11 @@ from django.conf import settings
 from django.db.models import F
 
 from commerce.moderation.cases import find_case, recount, set_state
-from commerce.moderation.message_placeholders import fill_placeholders
 from commerce.moderation.models import AbuseReport, Case, ContentKind, Decision, Reporter
+from commerce.moderation.models.message_placeholders import fill_placeholders
+from commerce.moderation.models.snapshots import content_record, report_record, state_record
 from commerce.moderation.notices.creation import create_notices
 from commerce.moderation.reportable_content import Reportable
-from commerce.moderation.snapshots import content_record, report_record, state_record
 from commerce.webhooks.events import announce_decision
 from shared.accounts.models import User
 from shared.accounts.roles import Role

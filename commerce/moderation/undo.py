@@ -16,8 +16,8 @@ from commerce.moderation.decisions import (
     update_report_count,
 )
 from commerce.moderation.models import Appeal, Case, ContentKind, Decision
+from commerce.moderation.models.snapshots import restore_case, restore_reports
 from commerce.moderation.reportable_content import Reportable, lock_content
-from commerce.moderation.snapshots import restore_case, restore_reports
 from commerce.reviews.services import set_visibility
 from commerce.webhooks.events import announce_decision
 from shared.accounts.models import User

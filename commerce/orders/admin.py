@@ -14,7 +14,7 @@ from commerce.catalog.admin_money import money_column
 from commerce.orders import services
 from commerce.orders.models import Order, OrderLine, Refund
 from commerce.orders.statuses import TRANSITIONS
-from shared.api.admin_base import LargeTableAdmin, ReadOnlyAdminMixin
+from shared.api.admin.base import LargeTableAdmin, ReadOnlyAdminMixin
 from shared.api.errors import ApiError
 
 SETTABLE_STATUSES = [

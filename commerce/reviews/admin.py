@@ -13,9 +13,9 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from commerce.reviews.models import Question, Review
 from commerce.reviews.moderation_hooks import hooks
-from shared.api.admin_base import MAX_SEARCH_RESULTS, IndexedEmptyFieldListFilter, LargeTableAdmin
+from shared.api.admin.base import MAX_SEARCH_RESULTS, IndexedEmptyFieldListFilter, LargeTableAdmin
 from shared.api.errors import ApiError
-from shared.api.text_search import query_words, rows_with_words
+from shared.api.lists.text_search import query_words, rows_with_words
 
 MAX_EXCERPT_LENGTH = 120
 

@@ -11,7 +11,7 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from commerce.shops import invitations, services
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
-from shared.api.admin_base import LargeTableAdmin
+from shared.api.admin.base import LargeTableAdmin
 from shared.api.errors import ApiError
 
 

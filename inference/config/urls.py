@@ -8,11 +8,9 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
 
 from inference.config.asyncapi.document import asyncapi_document
-from inference.metrics.health_checks import CHECKS
 from inference.registry.services import check_model_host
 from shared.api.openapi import DeprecatedSchemaView, deprecation_headers
 from shared.observability.health import livez, readyz
-from shared.serving.health_page import health_page
 from shared.serving.landing import Link, landing_page
 from shared.serving.storage_checks import check_database, check_disk
 
@@ -61,6 +59,5 @@ urlpatterns = [
     ),
     path("docs", SpectacularSwaggerSplitView.as_view(url_name="openapi", http_method_names=["get", "head"])),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
-    path("admin/health/", health_page(CHECKS), name="health_page"),
     path("admin/", admin.site.urls),
 ]

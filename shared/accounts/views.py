@@ -14,7 +14,6 @@ from shared.accounts import recovery, schema, services
 from shared.accounts.authentication import Principal
 from shared.accounts.models import SignIn
 from shared.accounts.permissions import HasRole, IsSignedIn
-from shared.accounts.public_view import PublicView
 from shared.accounts.roles import Role
 from shared.accounts.serializers import (
     ChangePasswordSerializer,
@@ -30,6 +29,7 @@ from shared.accounts.serializers import (
 )
 from shared.api.idempotency.store import IdempotencyMode
 from shared.api.limits.rate_limits import RateLimitDecision, rate_limit_headers
+from shared.api.viewsets import PublicView
 
 MAX_SESSIONS = 100  # in a list
 

@@ -14,12 +14,15 @@ from typing import Any, ClassVar
 
 from django.db.models import Case, When
 from django.http import Http404
-from rest_framework.permissions import SAFE_METHODS
+from rest_framework.permissions import SAFE_METHODS, AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.routers import SimpleRouter
+from rest_framework.views import APIView
 from rest_framework.viewsets import GenericViewSet
 
+from shared.api.idempotency.store import IdempotencyMode
+from shared.api.parsers import CredentialsJSONParser
 from shared.api.query_params import DEFAULT_LANGUAGE, get_language, parse_integer
 from shared.api.slugs import is_numeric, normalize_slug
 
@@ -144,3 +147,12 @@ class SlugOrIdLookupMixin:
         if self.request.query_params.get("language"):
             return rows.filter(language=get_language(self.request)).first()
         return rows.order_by(Case(When(language=DEFAULT_LANGUAGE, then=0), default=1), "pk").first()
+
+
+class PublicView(APIView):
+    """View that needs no credentials and ignores any that are sent, even expired ones."""
+
+    authentication_classes = []
+    permission_classes = [AllowAny]
+    parser_classes = [CredentialsJSONParser]
+    idempotency = IdempotencyMode.DISABLED

@@ -9,7 +9,7 @@ from django.utils import timezone
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.decorators import display
 
-from shared.api.admin_base import ReadOnlyAdminMixin
+from shared.api.admin.base import ReadOnlyAdminMixin
 from shared.webhooks import services
 from shared.webhooks.deliveries import redeliver_all
 from shared.webhooks.models import Attempt, Delivery, DeliveryQuerySet, DeliveryState, Endpoint

@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from commerce.catalog.facet_columns import forget_columns
+from commerce.catalog.search.facet_columns import forget_columns
 from commerce.shops.models import Shop, ShopStaff
 from shared.accounts.models import User
 from shared.accounts.roles import Role

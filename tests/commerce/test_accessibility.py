@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.chromium import running_chromium
 from tests.commerce.live_server import manage, served_shop
-from tests.commerce.moderation.moderator_browser import PATIENCE_MS, QUEUE, ModeratorBrowser
+from tests.commerce.moderation.admin.moderator_browser import PATIENCE_MS, QUEUE, ModeratorBrowser
 
 FILL = """
 from commerce.catalog.models import Product

@@ -20,7 +20,7 @@ from commerce.descriptions.admin.labels import describe_errors
 from commerce.descriptions.drafts import DraftDecision
 from commerce.descriptions.models import DescriptionDraft
 from shared.accounts.models import User
-from shared.api.admin_base import LargeTableAdmin
+from shared.api.admin.base import LargeTableAdmin
 from shared.api.errors import ApiError
 
 MAX_EXCERPT_LENGTH = 120

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from commerce.descriptions.admin import job_views
 from commerce.descriptions.admin.labels import JOB_STATES
 from commerce.descriptions.models import DescriptionJob
-from shared.api.admin_base import LargeTableAdmin
+from shared.api.admin.base import LargeTableAdmin
 
 
 @admin.register(DescriptionJob)

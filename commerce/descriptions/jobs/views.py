@@ -15,9 +15,8 @@ from commerce.descriptions.jobs.filters import JobFilters
 from commerce.descriptions.jobs.serializers import JobDetailSerializer, JobSerializer, NewJobSerializer
 from commerce.descriptions.models import DescriptionJob
 from shared.accounts.permissions import HasRole
-from shared.accounts.public_view import PublicView
 from shared.api.lists.pagination import PagePagination
-from shared.api.viewsets import ApiViewSet, CreateMixin
+from shared.api.viewsets import ApiViewSet, CreateMixin, PublicView
 
 
 @schema.describe_jobs

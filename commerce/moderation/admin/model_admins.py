@@ -16,7 +16,7 @@ from unfold.admin import ModelAdmin
 from commerce.moderation.admin import decision_views, queue_views, statistics_views
 from commerce.moderation.admin.presenters import DecisionLine
 from commerce.moderation.models import Case, Decision, DecisionTemplate, ReportReason
-from shared.api.admin_base import IndexedEmptyFieldListFilter, LargeTableAdmin, NoDeleteMixin, ReadOnlyAdminMixin
+from shared.api.admin.base import IndexedEmptyFieldListFilter, LargeTableAdmin, NoDeleteMixin, ReadOnlyAdminMixin
 
 MAX_TEXT_LENGTH = 100
 View = Callable[..., HttpResponse]

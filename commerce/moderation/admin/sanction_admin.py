@@ -17,7 +17,7 @@ from commerce.moderation import sanctions
 from commerce.moderation.admin.labels import translate_error
 from commerce.moderation.models import Sanction
 from shared.accounts.models import User
-from shared.api.admin_base import LargeTableAdmin, NoDeleteMixin
+from shared.api.admin.base import LargeTableAdmin, NoDeleteMixin
 from shared.api.errors import ApiError
 
 

@@ -7,7 +7,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator, validat
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from commerce.moderation.message_placeholders import unknown_placeholders
+from commerce.moderation.models.message_placeholders import unknown_placeholders
 
 DEFAULT_DUE_TIME = timedelta(days=3)  # of reports without a reason
 MAX_TEMPLATE_LENGTH = 1_500

@@ -9,8 +9,8 @@ from commerce.moderation.models import AbuseReport, Case, ContentKind
 from commerce.moderation.reportable_content import CONTENT_MODELS
 from commerce.shops.models import Shop
 from shared.accounts.models import User
+from shared.api.lists.text_search import query_words, rows_with_words
 from shared.api.query_params import parse_integer
-from shared.api.text_search import query_words, rows_with_words
 
 MAX_MATCHES = 1_000
 MAX_PRODUCTS = 100

@@ -13,7 +13,7 @@ from multiprocessing.context import ForkServerContext, ForkServerProcess, SpawnC
 
 from inference.engine.host.model_process import ModelSpec, run_model
 from inference.engine.ipc import Channel
-from inference.engine.models.processors import physical_cores
+from inference.engine.processors import physical_cores
 
 STDERR_TAIL_BYTES = 4096
 _STDERR_TAIL_LINES = 3

@@ -37,9 +37,9 @@ from inference.engine.models.linear import packs
 from inference.engine.models.llama_decoder import LlamaDecoder
 from inference.engine.models.native_decoder import NativeDecoder
 from inference.engine.models.packing import pack_linears
-from inference.engine.models.processors import physical_cores
 from inference.engine.models.transformers_decoder import TransformersDecoder
 from inference.engine.outputs import GenerationOutput
+from inference.engine.processors import physical_cores
 from inference.engine.scheduling import Engine
 from inference.engine.text import Tokenizer, load_tokenizer
 

@@ -21,8 +21,8 @@ from inference.engine.models.kernel_build import compiled_kernels
 from inference.engine.models.linear import linear_maker
 from inference.engine.models.llama_decoder import CPU, LlamaDecoder, Placement
 from inference.engine.models.native_decoder import NativeDecoder
-from inference.engine.models.processors import physical_cores, thread_counts
 from inference.engine.models.reference import first_layer, verify
+from inference.engine.processors import physical_cores, thread_counts
 
 DTYPES = {"auto": torch.float32, "float32": torch.float32, "bfloat16": torch.bfloat16}
 GPU_DTYPES = DTYPES | {"auto": torch.bfloat16}

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from inference.engine.models.block_records import BLOCK_KINDS, block_records, record_inputs
+from inference.engine.formats.block_records import BLOCK_KINDS, block_records, record_inputs
 from inference.engine.models.checkpoint import Architecture, Checkpoint, LayerWeights, LowRank, Matrix
 from inference.engine.models.interface import TokenSpan
 from inference.engine.models.kv_cache import LazyZeros

@@ -11,7 +11,7 @@ from django.utils import timezone
 from shared.accounts import services
 from shared.accounts.admin.forms import ApiKeyForm, KeyLimitsForm
 from shared.accounts.models import ApiKey
-from shared.api.admin_base import LargeTableAdmin, NoDeleteMixin
+from shared.api.admin.base import LargeTableAdmin, NoDeleteMixin
 
 
 @admin.register(ApiKey)

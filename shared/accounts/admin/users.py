@@ -19,7 +19,7 @@ from shared.accounts.admin.forms import NewUserForm, PasswordForm, UserForm
 from shared.accounts.models import User
 from shared.accounts.personal_data.erasure import erase_person
 from shared.accounts.personal_data.export import export_person
-from shared.api.admin_base import LargeTableAdmin, NoDeleteMixin
+from shared.api.admin.base import LargeTableAdmin, NoDeleteMixin
 from shared.api.errors import ApiError, ValidationFailed
 from shared.response_chunks import response_chunks
 

@@ -5,8 +5,8 @@ from django.urls import get_resolver
 
 from commerce.config.asgi import PASSWORD_PATHS
 from commerce.descriptions.jobs.views import WebhookView
-from shared.accounts.public_view import PublicView
 from shared.accounts.views import RefreshView, VerifyEmailView
+from shared.api.viewsets import PublicView
 
 pytestmark = pytest.mark.no_database
 

@@ -14,8 +14,8 @@ from commerce.catalog.stock import StockLine, take_stock
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
-from shared.api import admin_base
-from shared.api.admin_base import EstimatedCountPaginator
+from shared.api.admin import base as admin_base
+from shared.api.admin.base import EstimatedCountPaginator
 from tests.commerce.catalog.factories import make_picture, make_product, make_variable_product
 
 LIST = "/admin/commerce_catalog/product/"

@@ -19,7 +19,7 @@ from django.utils.translation.trans_real import DjangoTranslation
 import commerce
 import commerce.config.urls  # translates the labels
 import shared
-from shared.api.admin_labels import iterate_labels
+from shared.api.admin.labels import iterate_labels
 
 ROOT = Path(commerce.__file__).parent
 CATALOGS = sorted(ROOT.glob("*/locale/*/LC_MESSAGES/django.po"))

@@ -10,8 +10,8 @@ from django.db import models
 from commerce.catalog.models import Product
 from commerce.moderation.appeals import file_appeal
 from commerce.moderation.models import AbuseReport, Case, Decision, Notice, Reporter
+from commerce.moderation.models.snapshots import NOT_RESTORED_CASE_FIELDS, content_record, state_record
 from commerce.moderation.services import delete_report
-from commerce.moderation.snapshots import NOT_RESTORED_CASE_FIELDS, content_record, state_record
 from commerce.reviews.models import Question, Review
 from commerce.reviews.services import delete_review
 from shared.accounts.models import User

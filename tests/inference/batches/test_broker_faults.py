@@ -85,7 +85,7 @@ def test_b3_a_worker_completes_batches_without_a_broker(fragile: RunningServer, 
 @pytest.mark.timeout(600)
 def test_b3_a_batch_whose_server_died_before_dispatch_completes(fragile: RunningServer, whole: bool):
     count = 50 if whole else 6
-    command = [sys.executable, "-m", "tests.inference.batches.killed_server", str(count)]
+    command = [sys.executable, "-m", "tests.inference.batches.worker.killed_server", str(count)]
     done = subprocess.run(command, cwd=REPOSITORY, env=fragile.environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     batches = json.loads(done.stdout)

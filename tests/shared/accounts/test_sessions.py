@@ -1,18 +1,24 @@
-"""The list of a user's sign-ins, and the end of one of them."""
+"""The list of a user's sign-ins, the end of one of them, and the deletion of what has expired."""
 
 import uuid
 from datetime import timedelta
 from typing import Any
 
+import pytest
+from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
 
+from shared.accounts import tasks
 from shared.accounts.authentication import authenticate
-from shared.accounts.models import SignIn, User
+from shared.accounts.models import SignIn, SignInNetwork, User
 from shared.accounts.services import change_password, sign_out
+from shared.api.idempotency.store import try_claim_key
+from shared.api.models import KeyedRequest
 from tests.shared.accounts.conftest import PASSWORD, is_accepted, make_user, opens, signed_in
 
 SESSIONS = "/api/sessions"
+HOUR = timedelta(hours=1)
 
 
 def client(token: str) -> Client:
@@ -67,3 +73,27 @@ def test_sign_ins_that_have_ended_are_not_listed(user: User) -> None:
     user.refresh_from_db()
     SignIn.objects.create(user=user, created_at=now, refreshed_at=now, expires_at=now + timedelta(days=1))
     assert SignIn.objects.active_of(user, now=now).get().token_version is None
+
+
+def test_expired_sign_ins_sessions_networks_and_responses_are_deleted(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "MAX_PER_TRANSACTION", 2)
+    now = timezone.now()
+    pair = signed_in(user)
+    times = {"created_at": now, "refreshed_at": now}
+    for _ in range(5):
+        SignIn.objects.create(user=user, expires_at=now, **times)
+    SignIn.objects.create(user=user, expires_at=now + HOUR, revoked_at=now - HOUR, **times)
+    SignInNetwork.objects.create(user=user, network="old", used_at=now - timedelta(days=91))
+    for name, expire_date in {"old": now, "new": now + HOUR}.items():
+        Session.objects.create(session_key=name, session_data="", expire_date=expire_date)
+    for name, created_at in {"old": now - timedelta(days=1, seconds=1), "new": now}.items():
+        try_claim_key(scope=name, fingerprint="f", now=created_at)
+
+    assert tasks.delete_expired(now=now) == 5 + 1 + 1 + 1 + 1
+    assert is_accepted(pair.access)
+    assert SignIn.objects.count() == SignInNetwork.objects.count() == 1
+    assert Session.objects.get().session_key == "new"
+    assert KeyedRequest.objects.get().scope == "new"
+    assert tasks.delete_expired(now=now) == 0

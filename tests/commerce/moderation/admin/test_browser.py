@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.chromium import running_chromium
 from tests.commerce.live_server import manage, served_shop
-from tests.commerce.moderation.moderator_browser import PATIENCE_MS, QUEUE, ModeratorBrowser
+from tests.commerce.moderation.admin.moderator_browser import PATIENCE_MS, QUEUE, ModeratorBrowser
 
 pytestmark = pytest.mark.no_database
 

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from tests.commerce.live_server import ServedShop, manage, served_shop
-from tests.commerce.moderation.moderator_browser import QUEUE
+from tests.commerce.moderation.admin.moderator_browser import QUEUE
 
 MODERATORS = 20
 EVERY_DAY, WEIGHT_SCALE = 30, 300

@@ -17,7 +17,7 @@ from django.utils.translation.trans_real import DjangoTranslation
 from commerce.moderation.models import DecisionTemplate
 from commerce.reviews.models import Question, Review
 from shared.accounts.models import User
-from shared.api.admin_labels import iterate_labels
+from shared.api.admin.labels import iterate_labels
 from tests.commerce.moderation.factories import DAY, case_of, decide, report, reporter
 
 LANGUAGES = [code for code, _name in settings.LANGUAGES]

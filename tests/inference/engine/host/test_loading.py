@@ -14,7 +14,7 @@ from transformers import BloomConfig, Gemma2Config, GPTNeoConfig, MambaConfig, P
 from inference.engine.errors import InvalidRequest, ModelLoadFailed
 from inference.engine.host.loading import LoadedModel, load_model
 from inference.engine.model_status import LoadOptions
-from inference.engine.models.processors import physical_cores
+from inference.engine.processors import physical_cores
 from tests.inference.engine.tiny_models import CONTEXT, byte_tokenizer, save_config
 
 

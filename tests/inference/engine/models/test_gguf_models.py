@@ -14,11 +14,11 @@ from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
 from inference.engine.errors import ModelLoadFailed
 from inference.engine.formats import LoadCache, gguf_weights, read_gguf_header
+from inference.engine.formats.block_records import BLOCK_KINDS
 from inference.engine.formats.gguf_weights import GGUFTensors, read_gguf
 from inference.engine.host.loading import LoadedModel, load_model
 from inference.engine.model_status import LoadOptions
 from inference.engine.models import FOLDER_VARIABLE, llama_family
-from inference.engine.models.block_records import BLOCK_KINDS
 from inference.engine.models.checkpoint import Checkpoint, read_architecture
 from inference.engine.models.decoders import open_decoder
 from inference.engine.models.interface import TokenSpan

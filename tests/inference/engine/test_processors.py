@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from inference.engine.models import processors
-from inference.engine.models.processors import physical_cores, thread_counts
+from inference.engine import processors
+from inference.engine.processors import physical_cores, thread_counts
 
 
 def topology(folder: Path, siblings: list[str]) -> Path:
