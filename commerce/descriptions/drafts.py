@@ -49,11 +49,12 @@ def create_draft(
 ) -> DescriptionDraft:
     """Create an open draft of this text with the request that it was written for.
 
-    A product has its newest MAX_DRAFTS_PER_PRODUCT drafts; older ones are deleted.
+    A product has its newest MAX_DRAFTS_PER_PRODUCT open drafts; older ones are deleted. Drafts of jobs do not count:
+    a job's numbers include them. Concurrent calls may leave a few more, as none locks the product.
     """
-    Product.objects.select_for_update(of=("self",)).get(pk=product.pk)  # of concurrent calls, each sees the others'
-    older = DescriptionDraft.objects.filter(product=product).order_by("-pk").values_list("pk", flat=True)
-    DescriptionDraft.objects.filter(pk__in=list(older[MAX_DRAFTS_PER_PRODUCT - 1 :])).delete()
+    counted = DescriptionDraft.objects.open().filter(product=product, item=None).order_by("-pk")
+    older = list(counted.values_list("pk", flat=True)[MAX_DRAFTS_PER_PRODUCT - 1 :])
+    DescriptionDraft.objects.filter(pk__in=older).delete()
     return DescriptionDraft.objects.create(
         product=product,
         author_id=author_id,

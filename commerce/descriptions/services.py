@@ -94,7 +94,8 @@ async def write_description(*, request: DescriptionRequest, owner: QuotaOwner, n
 async def _write_checked(request: DescriptionRequest) -> Description:
     """Draw several texts at once, up to MAX_ROUNDS times, until some of them keep the rules, and return the best.
 
-    A text that could not be better ends the drawing.
+    A text that could not be better ends the drawing. Models that are not plain have words of their own, which could
+    always be plainer, and their draws may cost money: their first text that keeps the rules ends it.
     """
     provider, model = _provider(), settings.DESCRIPTIONS_MODEL
     messages, max_tokens = prompts.build_messages(request, model), prompts.max_tokens(request)
@@ -114,7 +115,7 @@ async def _write_checked(request: DescriptionRequest) -> Description:
                     rules = broken_rules(text, request, ended=draw.ended, is_plain=is_plain)
                     if not rules:
                         passing.append((awkwardness(text, request), text))
-                        if passing[-1][0] == 0:
+                        if not is_plain or passing[-1][0] == 0:
                             return Description(text=text)
                     broken |= {rule.partition('"')[0].strip() for rule in rules}  # without the shop's words
         except (ProviderError, ProviderBusy):

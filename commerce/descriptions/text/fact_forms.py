@@ -70,6 +70,7 @@ _VERBS = {
 }  # fmt: skip
 _AFTER_COMING = {"in": Frame.COMING_IN, "as": Frame.COMING_AS}
 _CLAUSE_WORDS = frozenset({"and", "or", "with", "for", "in", "on", "at", "of", "as", "is", "are", "has", "have", "to"})
+_ARTICLES = frozenset({"a", "an", "the"})
 _FACT = "\x00"
 _TOKEN = re.compile(r"\x00\d+\x00|[\w'-]+|[.:;,!?()]")
 _LENGTH = re.compile(r"\d\s*(?:mm|cm|m|km|inch|inches|ft)\Z")
@@ -77,6 +78,7 @@ _AMOUNT = re.compile(r"\d\s*(?:ml|cl|l|g|kg|oz|lb)\Z")
 _POWER = re.compile(r"\d\s*(?:w|kw|v|mah|ah|wh|k|lumens|lm|ghz|mhz|hz|atm|bar)\Z")
 _COUNT = re.compile(r"\A(?:set|pack|pair|box|bundle) of \d")
 _RATING = re.compile(r"\A(?:ip|spf ?|uv ?|usb ?)\d[\w.]*\Z")
+_PREPOSITION = re.compile(r"\A(?:for|from|in|without) ")
 _PHRASE = re.compile(r"\A(?:(?:hand)?made (?:in|of|from|by|with)|designed|assembled|produced|for|from|in|without) ")
 
 
@@ -99,6 +101,8 @@ def form_of(fact: str) -> FactForm:
     last, head = words[-1], fact.partition(" of ")[0].split()[-1]
     if _COUNT.match(fact):
         return FactForm.COUNT
+    if last == "included":
+        return FactForm.PART
     if words[0] in ("size", "sizes"):
         return FactForm.SIZE
     if _RATING.match(fact):
@@ -133,8 +137,9 @@ def fact_places(text: str, name: str, facts: list[str]) -> list[FactPlace]:
         if token.startswith(_FACT):
             fact = facts[int(token.strip(_FACT))]
             has_noun = after[0].isalpha() and after not in _CLAUSE_WORDS
-            places.append(FactPlace(fact, form_of(fact), frame, before in ("a", "an"), has_noun))
-        frame = _next_frame(frame, before, token)
+            own = Frame.NONE if _PREPOSITION.match(fact) and _ends_phrase(before) else frame
+            places.append(FactPlace(fact, form_of(fact), own, before in ("a", "an"), has_noun))
+        frame = _next_frame(frame, before, token, after)
         before = token
     return places
 
@@ -165,6 +170,8 @@ def _fits(place: FactPlace) -> bool:
         return False
     if form is FactForm.UNKNOWN:
         return True
+    if frame is Frame.BEING and form is FactForm.PART:
+        return place.has_article
     if frame is Frame.HAVING and form is FactForm.PART:
         return place.has_article or not _is_count_noun(fact)
     if frame is Frame.HAVING and form is FactForm.FIGURE:
@@ -179,13 +186,18 @@ def _fits(place: FactPlace) -> bool:
 def _is_count_noun(fact: str) -> bool:
     """Return whether a part takes an article: one that is neither plural, nor a mass, nor counted already."""
     head, first = fact.partition(" of ")[0].split()[-1], fact.split()[0]
-    is_plural = head.endswith("s") and not head.endswith("ss")
+    is_plural = (head.endswith("s") and not head.endswith("ss")) or head == "included"
     is_counted = first in ("no", "two", "three", "four", "five", "six", "eight", "ten") or first[0].isdigit()
     return not is_plural and head not in MASS_NOUNS and not (is_counted and "-" not in first)
 
 
-def _next_frame(frame: Frame, before: str, word: str) -> Frame:
-    """Return the frame after a word. before: the word before it."""
+def _ends_phrase(word: str) -> bool:
+    """Return whether "for children" may follow, as in "made of oak for children" and "made for children"."""
+    return word == "made" or word not in _CLAUSE_WORDS | _VERBS.keys() | _ARTICLES
+
+
+def _next_frame(frame: Frame, before: str, word: str, after: str) -> Frame:
+    """Return the frame after a word. before, after: the words beside it."""
     if word in (".", "!", "?", ";"):
         return Frame.NONE
     if word == ":":
@@ -194,6 +206,10 @@ def _next_frame(frame: Frame, before: str, word: str) -> Frame:
         return _AFTER_COMING[word]
     if before == "made" and word == "with":
         return Frame.MADE
+    if word == "in" and after.startswith(_FACT) and frame in (Frame.MADE, Frame.HAVING, Frame.MEASURING):
+        return Frame.COMING_IN
+    if word == "," and frame in (Frame.MADE, Frame.MEASURING):
+        return Frame.NONE
     return _VERBS.get(word, frame)
 
 

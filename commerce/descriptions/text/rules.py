@@ -20,7 +20,7 @@ CLOSING = "\"'”\u2019»)]"
 _FACT = "\x00"
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _PURPOSE = re.compile(r"\b(?:for|to|while|when) ((?:[\w'-]+ ){0,2}[\w'-]+)")
-_WRONG_ARTICLE = re.compile(r"\b(?:a [aeio](?!ne\b|nce\b|u)\w+|an [bcdgjkpqtvwyz][\w-]*)")
+_WRONG_ARTICLE = re.compile(r"(?<![\w-])(?:a [aeio](?!ne\b|nce\b|u)\w+|an [bcdgjkpqtvwyz][\w-]*)")
 _WHO_ARE = re.compile(r"\bwho are \w+")
 _DOUBLE_AND = re.compile(r":[^.!?:]{0,200} and [^,.!?:]{0,80} and ")
 _ONE = re.compile(r"(?:\A|[.!?] )(?:it|this) (?!is our\b)\w")
@@ -108,6 +108,13 @@ def _without(written: str, given: list[str]) -> str:
     return written
 
 
+def _shortened(written: str, given: list[str]) -> str:
+    """Return a text with the first letters of each given fact, and a mark for the rest."""
+    for fact in sorted(given, key=len, reverse=True):
+        written = written.replace(fact, "".join(takewhile(str.isalnum, fact)) + _FACT)
+    return written
+
+
 def _uses(rest: str, known: set[str]) -> Iterator[str]:
     """Yield the uses, users and occasions of a text that nobody gave."""
     spaced = f" {' '.join(_words(rest))} "
@@ -131,11 +138,12 @@ def _unknown_words(rest: str, known: set[str]) -> Iterator[str]:
 def _bad_grammar(written: str, name: str, given: list[str]) -> Iterator[str]:
     for place in wrong_forms(fact_places(written, name, [fact for fact in given if fact != name])):
         yield f'it puts "{place.fact}" after "{place.frame.value}"'
-    if article := _WRONG_ARTICLE.search(written):
+    own = _shortened(written, given)
+    if article := _WRONG_ARTICLE.search(own):
         yield f'it has the wrong article in "{article[0]}"'
-    if question := _WHO_ARE.search(written):
+    if question := _WHO_ARE.search(own):
         yield f'it asks "{question[0]}"'
-    if _ONE.search(written) and _MANY.search(written):
+    if _ONE.search(own) and _MANY.search(own):
         yield "it speaks of one product and of several"
 
 

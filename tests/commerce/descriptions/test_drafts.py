@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from commerce.catalog.models import Product
 from commerce.descriptions import drafts
 from commerce.descriptions.drafts import accept_draft, discard_draft
+from commerce.descriptions.jobs.services import DescriptionOptions, create_job
 from commerce.descriptions.models import DescriptionDraft
 from commerce.shops.models import Shop
 from shared.accounts.models import User
@@ -214,3 +216,24 @@ def test_n4_a_product_has_its_newest_drafts_only(product: Product, staff: User, 
     other = make_draft(make_product(product.shop, "other-lamp"), staff)
     made = [make_draft(product, staff) for _ in range(5)]
     assert set(DescriptionDraft.objects.all()) == {other, *made[2:]}
+
+
+def test_decided_drafts_and_those_of_jobs_are_kept(product: Product, staff: User, monkeypatch: pytest.MonkeyPatch):
+    job = create_job(author=staff, product_ids=[product.pk], options=DescriptionOptions(), now=timezone.now())
+    accepted, discarded, of_job = [make_draft(product, staff) for _ in range(3)]
+    accept_draft(draft_id=accepted.pk, actor=staff, now=timezone.now())
+    discard_draft(draft_id=discarded.pk, actor=staff, now=timezone.now())
+    job.items.update(state="written", draft=of_job)
+    monkeypatch.setattr(drafts, "MAX_DRAFTS_PER_PRODUCT", 1)
+
+    made = [make_draft(product, staff) for _ in range(2)]
+
+    assert set(DescriptionDraft.objects.all()) == {accepted, discarded, of_job, made[-1]}
+    assert job.items.get().draft == of_job
+
+
+def test_a_draft_is_created_without_a_lock_of_its_product(product: Product, staff: User):
+    with CaptureQueriesContext(connection) as queries:
+        make_draft(product, staff)
+
+    assert not any("FOR UPDATE" in query["sql"] for query in queries)

@@ -67,7 +67,7 @@ def test_every_field_reaches_the_prompt(client_of: ApiClient, owner: User, provi
         "Write a product description.\nProduct name: Velmo lamp\nKeywords: warm light\nTone: playful\n"
         "Language: fr\nLength: medium (50 words)"
     )
-    assert (body["max_tokens"], body["n"]) == (132, 4)
+    assert (body["max_tokens"], body["n"]) == (132, 8)
 
 
 def test_prompt_is_used_without_a_name(client_of: ApiClient, owner: User, provider_server: ProviderServer):
@@ -89,6 +89,27 @@ def test_the_first_text_that_keeps_to_the_facts_is_returned(
     response = post(client_of(owner), **VELMO, keywords=["warm light"])
 
     assert response.json() == {"description": good, "status": "success", "result": good}
+    assert len(provider_server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        ("gpt-9", "The Velmo lamp is crafted, admired and lit."),
+        ("stoa-describer", "The Velmo lamp glows. It sings: a song. It hums."),
+        ("stoa-writer", "Meet the Velmo lamp."),
+    ],
+)
+def test_the_first_text_that_is_good_enough_ends_the_drawing(
+    client_of: ApiClient, owner: User, settings: Settings, provider_server: ProviderServer, model: str, text: str
+):
+    settings.DESCRIPTIONS_BASE_URL = provider_server.url("several_endless")
+    settings.DESCRIPTIONS_MODEL = model
+    provider_server.texts = [text]
+    start = time.monotonic()
+
+    assert post(client_of(owner), **VELMO).json()["description"] == text
+    assert time.monotonic() - start < 5, "the other text is not waited for"
     assert len(provider_server.requests) == 1
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.no_database
         (FactForm.MATERIAL, ["oak", "stainless steel", "organic cotton", "rose gold"]),
         (
             FactForm.PART,
-            ["removable tray", "drip-free spout", "lid", "two pockets", "2-year warranty", "notes of honey"],
+            ["removable tray", "drip-free spout", "lid", "two pockets", "notes of honey", "batteries included"],
         ),
         (FactForm.PHRASE, ["made in portugal", "for children", "handmade in spain"]),
         (FactForm.RATING, ["ip65", "spf 30"]),
@@ -51,6 +51,27 @@ def test_a_fact_in_its_place_is_right(sentence: str, fact: str):
 
 
 @pytest.mark.parametrize(
+    ("sentence", "facts"),
+    [
+        ("it is made of oak for children.", ["oak", "for children"]),
+        ("it is made for children and is quiet.", ["for children", "quiet"]),
+        ("it comes in black for children.", ["black", "for children"]),
+        ("it has a removable tray for small rooms.", ["removable tray", "for small rooms"]),
+        ("it is quiet, without a cord.", ["quiet", "without a cord"]),
+        ("it is made of cotton, machine washable and black.", ["cotton", "machine washable", "black"]),
+        ("it measures 30 cm in black.", ["30 cm", "black"]),
+        ("it measures 30 cm in height and 5 cm in width.", ["30 cm", "5 cm"]),
+        ("it has a lid in black.", ["lid", "black"]),
+        ("it is made of cotton in size m.", ["cotton", "size m"]),
+        ("it is a limited edition.", ["limited edition"]),
+        ("it comes with batteries included.", ["batteries included"]),
+    ],
+)
+def test_facts_after_each_other_are_right(sentence: str, facts: list[str]):
+    assert list(wrong_forms(fact_places(sentence, "velmo", facts))) == []
+
+
+@pytest.mark.parametrize(
     ("sentence", "fact"),
     [
         ("it is drip-free spout.", "drip-free spout"),
@@ -66,6 +87,11 @@ def test_a_fact_in_its_place_is_right(sentence: str, fact: str):
         ("it is rated at 30 cm.", "30 cm"),
         ("it comes in lid.", "lid"),
         ("it has made in portugal.", "made in portugal"),
+        ("it has for children.", "for children"),
+        ("it is made of for children.", "for children"),
+        ("it is a for children.", "for children"),
+        ("it is limited edition.", "limited edition"),
+        ("it is batteries included.", "batteries included"),
     ],
 )
 def test_a_fact_out_of_its_place_is_wrong(sentence: str, fact: str):

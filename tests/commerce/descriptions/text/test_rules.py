@@ -56,6 +56,29 @@ def test_each_fault_is_named(text: str, rule: str):
     assert rule in broken(text)
 
 
+@pytest.mark.parametrize(
+    ("name", "keywords", "text"),
+    [
+        ("USB-A Extension Cable", ("2 m",), "Meet the USB-A Extension Cable, a USB-A Extension Cable of 2 m."),
+        ("Vitamin A Oil", (), "Here is the Vitamin A Oil."),
+        ("Velmo Cream", ("vitamin A and E",), "The Velmo Cream has vitamin A and E."),
+        ("Who Are They Mug", (), "Meet the Who Are They Mug. It is here."),
+        ("Velmo Case", ("orange", "A4"), "The Velmo Case is an orange one, in A4."),
+    ],
+)
+def test_the_words_of_the_shop_are_not_corrected(name: str, keywords: tuple[str, ...], text: str):
+    assert broken(text, DescriptionRequest(product_name=name, keywords=keywords)) == []
+
+
+@pytest.mark.parametrize(("keyword", "wrong"), [("orange", "a orange"), ("B-flat", "an b"), ("USB-A", "")])
+def test_the_article_before_a_fact_is_that_of_its_first_letters(keyword: str, wrong: str):
+    request = DescriptionRequest(product_name="Velmo Box", keywords=(keyword,))
+
+    rules = broken(f"The Velmo Box has {'an' if keyword == 'B-flat' else 'a'} {keyword} item.", request)
+
+    assert rules == ([f'it has the wrong article in "{wrong}"'] if wrong else [])
+
+
 def test_a_text_that_the_limit_of_tokens_ended_is_refused():
     assert broken(GOOD, ended=False) == ["it does not end"]
 
