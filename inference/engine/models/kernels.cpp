@@ -760,6 +760,8 @@ struct Runner {
         prepare(of.qkv, stream.data(), hidden(), step.rows, of.attention_norm);
         int first = 0;
         for (const Matrix *m : {&of.qkv, &of.key, &of.value}) {
+            // A low-rank addition of its own has another first factor.
+            if (m != &of.qkv && m->rank) prepare(*m, stream.data(), hidden(), step.rows, of.attention_norm);
             product(pool, *m, nullptr, input, [&](int at, int place, Vec y) { store(&states[at * wide() + first + place], y); });
             first += m->outputs;
         }

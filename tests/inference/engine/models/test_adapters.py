@@ -133,6 +133,24 @@ def test_an_adapter_of_a_gguf_file_leaves_its_blocks_and_adds_its_products(
     assert torch.equal(torch.cat(rows), whole)
 
 
+@pytest.mark.parametrize("targets", [("q_proj", "v_proj"), ("v_proj",), ("k_proj",), ("q_proj", "k_proj", "v_proj")])
+def test_an_adapter_of_matrices_in_different_blocks_adds_the_product_of_each(
+    targets: tuple[str, ...], base: Path, tmp_path: Path, kernels: ctypes.CDLL
+) -> None:
+    model = read_gguf(save_gguf(base, tmp_path / "one.gguf", "Q4_0", value_form="Q8_0"))
+    assert isinstance(model.tensors, GGUFTensors)
+    weights = {name: model.tensors[name].float() for name in model.tensors}
+    adapter = save_adapter(tmp_path / "adapter", "one", weights, targets, r=8, lora_alpha=16)
+    architecture = read_architecture(model.config)
+    assert architecture is not None
+    checkpoint = Checkpoint(AdaptedTensors(model.tensors, adapter), architecture)
+    decoder = make_decoder(checkpoint, OPTIONS, Kernels(kernels, 1), slots=2, context_size=64)
+    assert isinstance(decoder, NativeDecoder)
+    assert decoder.is_all_blocks
+    products = load_file(adapter / "adapter_model.safetensors")
+    assert_equal_to_a_thousandth(decoder.run(SPANS), expected_logits(base, adapted(weights, products, 2.0)))
+
+
 @pytest.mark.parametrize("quantization", ["none", "int8"])
 def test_an_adapter_is_loaded_with_its_bases_tokenizer_and_verified(
     quantization: str, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
