@@ -7,9 +7,13 @@ MIN_LENGTH = 32
 MAX_LENGTH = 2048  # longer strings keep their length: counting to it costs more than it saves
 LENGTH_STEP = 32  # or each `max_tokens` would compile a grammar of its own
 MANY = 3  # strings that an array stands for
-# Keywords whose values are data, and those that bound a string already.
-DATA = frozenset({"const", "default", "enum", "examples"})
-BOUNDS = frozenset({"const", "enum", "format", "maxLength", "minLength", "pattern"})
+# Keywords whose values are data, and those whose schemas hold for a string that another one bounds, or does not hold.
+UNCHANGED = frozenset({"const", "default", "enum", "examples", "allOf", "if", "not"})
+# Those that bound a string already, or may.
+BOUNDS = frozenset({
+    "const", "enum", "format", "maxLength", "minLength", "pattern",
+    "allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef",
+})  # fmt: skip
 
 
 def with_string_bounds(schema: dict[str, object], max_tokens: int) -> dict[str, object]:
@@ -35,7 +39,7 @@ def _count(value: object) -> int:
         return sum(map(_count, value))
     if not isinstance(value, dict):
         return 0
-    inner = sum(_count(each) * (MANY if key == "items" else 1) for key, each in value.items() if key not in DATA)
+    inner = sum(_count(each) * (MANY if key == "items" else 1) for key, each in value.items() if key not in UNCHANGED)
     return inner + _is_unbounded(value)
 
 
@@ -44,5 +48,5 @@ def _bounded(value: Any, length: int) -> Any:
         return [_bounded(each, length) for each in value]
     if not isinstance(value, dict):
         return value
-    inner = {key: each if key in DATA else _bounded(each, length) for key, each in value.items()}
+    inner = {key: each if key in UNCHANGED else _bounded(each, length) for key, each in value.items()}
     return inner | ({"maxLength": length} if _is_unbounded(value) else {})

@@ -42,6 +42,24 @@ def test_strings_without_a_bound_get_a_fair_share_of_the_tokens(
     assert with_string_bounds(schema, 100) == bounded
 
 
+CONSTS = [{"const": letter * 60} for letter in "ab"]
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        *(STRING | {keyword: CONSTS} for keyword in ("allOf", "anyOf", "oneOf")),
+        *(STRING | {keyword: {"minLength": 60}} for keyword in ("not", "if")),
+        *(STRING | {keyword: "#/$defs/long"} for keyword in ("$ref", "$dynamicRef")),
+        {"allOf": [STRING, {"minLength": 60}]},
+        {"not": STRING},
+    ],
+)
+def test_strings_that_another_keyword_may_bound_get_no_bound(one: dict[str, Any]) -> None:
+    bounded = with_string_bounds(fields(a=one, b=STRING, c=STRING), 50)
+    assert bounded["properties"] == {"a": one, "b": STRING | {"maxLength": 96}, "c": STRING | {"maxLength": 96}}
+
+
 def test_long_limits_and_deep_schemas_stay_as_they_are() -> None:
     schema = fields(a=STRING, b=STRING)
     assert with_string_bounds(schema, 10_000) == schema
