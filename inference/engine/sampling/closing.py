@@ -15,22 +15,26 @@ from torch import Tensor
 
 # Spare tokens are those that are left beyond the way to the end; these are at most a quarter of the limit.
 LEANING_TOKENS = 24  # with fewer, those that end a string become more likely
-STRUCTURE_TOKENS = 64  # with fewer, no member is added that need not be: it could have a long way to its end
+# With fewer, what can close closes: another member could have a long way to its end. Other values stay the model's.
+STRUCTURE_TOKENS = 64
 LAST_TOKENS = 4  # with fewer, the way is taken: one token can begin a character of four
 MAX_LEANING = 6.0  # added to logits
-CHECK_EVERY = 8  # tokens, with more than twice STRUCTURE_TOKENS
-MAX_WAY = 1024  # tokens; finding a longer one takes too long
+CHECK_EVERY = 8  # tokens, or a share of those that are left, with more than twice STRUCTURE_TOKENS
+CHECK_SHARE = 8
+MAX_WAY = 256  # tokens; finding a longer one takes too long
 
 FIXED_RANKS = {b'""': 900, b'"': 850, b",": 200, b":": 200, b"[]": 121, b"{}": 121, b"[": 120, b"{": 120, b"0": 61}
 _CLOSING = re.compile(rb'"?[}\]]+\Z')
 _ENDING = re.compile(rb'(?:[.!?]|[.!?]?"[}\]]*,?)\Z')
 _LETTERS = re.compile(rb"[A-Za-z]+\Z")
+_NUMBER = re.compile(rb"[-+.eE0-9]+\Z")
 
 
 class ClosingTokens:
     """The tokens of a vocabulary, ordered by how soon they close a JSON text.
 
     after_end: those that change nothing after its end. endings: those that end a string. quotes: those with a quote.
+    closers: those of brackets alone. numbers: those of parts of a number alone. digits: those that end with a digit.
     letter: one that is allowed within a string only.
     """
 
@@ -49,6 +53,9 @@ class ClosingTokens:
         self.after_end[self.end_ids] = True
         self.endings = torch.tensor([bool(_ENDING.match(token)) for token in tokens])
         self.quotes = torch.tensor([b'"' in token for token in tokens])
+        self.closers = torch.tensor([bool(token) and not token.strip(b"}]") for token in tokens])
+        self.numbers = torch.tensor([bool(_NUMBER.match(token)) for token in tokens])
+        self.digits = torch.tensor([token[-1:].isdigit() for token in tokens])
 
     def way(self, matcher: LLMatcher, limit: int) -> list[int] | None:
         """Return tokens that end the text from this state, without the end token: at most `limit`, or None."""
@@ -77,7 +84,9 @@ class Closing:
         self._leaning, self._structure = (min(count, max_tokens // 4) for count in (LEANING_TOKENS, STRUCTURE_TOKENS))
         self._check_at = max_tokens
         self._way: list[int] | None = None
+        self._ahead: tuple[int, list[int]] | None = None  # the likeliest token, and the way after it
         self._is_in_string = False  # of the state that the way begins at
+        self._is_after_digit = False
 
     def copy(self) -> "Closing":
         """Return the closing of another choice in the same state."""
@@ -86,10 +95,14 @@ class Closing:
     def advance(self, token: int) -> None:
         """Count a token of the text."""
         self._tokens_left -= 1
-        if self._way and self._way[0] == token:
+        self._is_after_digit = bool(self._tokens.digits[token])
+        if self._ahead and self._ahead[0] == token:
+            self._way, self._is_in_string = self._ahead[1], False
+        elif self._way and self._way[0] == token:
             self._way, self._is_in_string = self._way[1:], False
         elif not self._is_in_string or self._tokens.quotes[token]:
             self._way = None
+        self._ahead = None
 
     def lean(self, matcher: LLMatcher, scores: Tensor, allowed: Tensor) -> None:
         """Forbid tokens that run past the end or the limit, and prefer those that close near it. In place.
@@ -103,27 +116,47 @@ class Closing:
         if self._tokens_left > self._check_at:
             return
         in_string = bool(allowed[self._tokens.letter])
-        if self._way is None or (self._is_in_string and not in_string):
+        if self._way is None or (self._is_in_string and not in_string) or (self._way and not allowed[self._way[0]]):
             self._way = self._tokens.way(matcher, self._tokens_left)
         self._is_in_string = in_string
         spare = self._tokens_left - len(self._way) if self._way is not None else 0
         is_far = self._way is None or spare > 2 * STRUCTURE_TOKENS  # without a way, none fits or is found
-        self._check_at = self._tokens_left - (CHECK_EVERY if is_far else 1)
-        if not self._way:
+        self._check_at = self._tokens_left - (max(CHECK_EVERY, self._tokens_left // CHECK_SHARE) if is_far else 1)
+        if not self._way or spare >= max(self._structure, LAST_TOKENS + 1):
             return
-        if spare <= LAST_TOKENS or (spare < self._structure and not in_string):
-            allowed[:] = False
-            allowed[self._way[0]] = True
-        elif in_string and spare < self._structure:
+        if spare <= LAST_TOKENS:
+            _allow_only(allowed, [self._way[0]])
+        elif not in_string:
+            self._lean_to(self._way[0], matcher, scores, allowed)
+        else:
             count = min(len(allowed), len(self._tokens.endings))
             endings = self._tokens.endings[:count]
             allowed[:count] &= endings | ~self._tokens.quotes[:count]
             scores[:count][endings] += MAX_LEANING * max(0, 1 - spare / self._leaning)
 
+    def _lean_to(self, first: int, matcher: LLMatcher, scores: Tensor, allowed: Tensor) -> None:
+        """Allow the first token of the way, and outside brackets the model's own that leave a way. In place."""
+        tokens, favourite = self._tokens, int(scores.masked_fill(~allowed, -torch.inf).argmax())
+        if tokens.numbers[favourite] and (self._is_after_digit or tokens.numbers[first]):
+            count = min(len(allowed), len(tokens.numbers))
+            allowed[:count] &= tokens.numbers[:count]  # they leave the way to the end as it is
+            allowed[first] = True
+            return
+        if favourite != first and not tokens.closers[first]:
+            state = matcher.deep_copy()
+            way = tokens.way(state, self._tokens_left - 1) if state.consume_token(favourite) else None
+            self._ahead = None if way is None else (favourite, way)
+        _allow_only(allowed, [first, self._ahead[0]] if self._ahead else [first])
+
     def _has_ended(self, allowed: Tensor) -> bool:
         """Return whether only white space and the end may follow."""
         count = min(len(allowed), len(self._tokens.after_end))
         return not (allowed[:count] & ~self._tokens.after_end[:count]).any()
+
+
+def _allow_only(allowed: Tensor, tokens: list[int]) -> None:
+    allowed[:] = False
+    allowed[tokens] = True
 
 
 def _rank(token: bytes) -> int:
