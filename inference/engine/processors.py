@@ -1,21 +1,25 @@
 """The number of processor cores that this process may use."""
 
+import contextlib
 import math
 import os
 from pathlib import Path
 
 _TOPOLOGY = Path("/sys/devices/system/cpu")
-_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_CGROUPS = Path("/sys/fs/cgroup")
+_OWN_CGROUPS = Path("/proc/self/cgroup")
+_UNLIMITED = 2**31
 
 
-def physical_cores(topology: Path = _TOPOLOGY, quota: Path = _QUOTA) -> int:
-    """Return the number of cores: hardware threads of one core count once, and a container's quota is the limit.
+def physical_cores(topology: Path = _TOPOLOGY, cgroups: Path = _CGROUPS, own_cgroups: Path = _OWN_CGROUPS) -> int:
+    """Return the number of cores: hardware threads of one core count once.
 
-    topology, quota: files of Linux. Where they are missing, every processor counts.
+    A container's quota and the environment variable OMP_NUM_THREADS are limits.
+    topology, cgroups, own_cgroups: files of Linux. Where they are missing, every processor counts.
     """
     processors = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     cores = {_siblings(topology, processor) for processor in processors}
-    return max(1, min(len(cores), _quota(quota)))
+    return max(1, min(len(cores), _asked_threads(), _quota(cgroups, own_cgroups)))
 
 
 def thread_counts() -> list[int]:
@@ -31,10 +35,32 @@ def _siblings(topology: Path, processor: int) -> str:
         return str(processor)
 
 
-def _quota(quota: Path) -> int:
-    """Return the processors of the cgroup's quota, rounded up; a huge number if it has none."""
-    try:
-        limit, period = quota.read_text().split()
-        return math.ceil(int(limit) / int(period))
-    except (OSError, ValueError, ZeroDivisionError):
-        return 2**31
+def _asked_threads() -> int:
+    """Return OMP_NUM_THREADS, which may list a number for each level of nesting, or a huge number without it."""
+    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return (int(asked) if asked.isdecimal() else 0) or _UNLIMITED
+
+
+def _quota(cgroups: Path, own_cgroups: Path) -> int:
+    """Return the processors of the smallest quota of this process's cgroups, rounded up; a huge number without one."""
+    lines = ["0::/", "0:cpu:/"]  # the roots, which are a container's own
+    with contextlib.suppress(OSError):
+        lines += own_cgroups.read_text().splitlines()
+    quotas = [_UNLIMITED]
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        root = cgroups / "cpu" if controllers else cgroups  # version 1 or 2
+        folder = root / path.lstrip("/")
+        quotas += [_folder_quota(each) for each in (folder, *folder.parents) if each.is_relative_to(root)]
+    return min(quotas)
+
+
+def _folder_quota(folder: Path) -> int:
+    for names in (["cpu.max"], ["cpu.cfs_quota_us", "cpu.cfs_period_us"]):
+        with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
+            limit, period = " ".join((folder / name).read_text() for name in names).split()
+            if int(limit) > 0:  # -1 is none
+                return math.ceil(int(limit) / int(period))
+    return _UNLIMITED
