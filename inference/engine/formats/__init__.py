@@ -13,7 +13,9 @@ from inference.engine.formats.adapter import (
 from inference.engine.formats.gguf_header import GGUFHeader, find_gguf, read_gguf_header
 from inference.engine.formats.inspection import (
     CLASSIFIER_SUFFIX,
+    FAMILIES,
     GGUF,
+    GGUF_FAMILIES,
     TEXT_GENERATION,
     ModelMetadata,
     fingerprint,
@@ -26,7 +28,9 @@ from inference.engine.formats.safetensors_header import read_safetensors_header
 __all__ = [
     "ADAPTER_WEIGHTS",
     "CLASSIFIER_SUFFIX",
+    "FAMILIES",
     "GGUF",
+    "GGUF_FAMILIES",
     "TEXT_GENERATION",
     "Adapter",
     "GGUFHeader",

@@ -21,8 +21,8 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from inference.engine.errors import ModelLoadFailed
 from inference.engine.formats.gguf_header import GGUFHeader, GGUFTensor, read_gguf_header
+from inference.engine.formats.inspection import GGUF_FAMILIES
 
-ARCHITECTURES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 FLOATS = {0: torch.float32, 1: torch.float16, 30: torch.bfloat16}  # by the number of the type
 BLOCK_SIZES: dict[int, tuple[int, int]] = {kind.value: size for kind, size in gguf.GGML_QUANT_SIZES.items()}
 CUT_OFF = "The file ends before its last tensor. Copy or convert it again."
@@ -155,7 +155,7 @@ def read_gguf(file: Path) -> GGUFModel:
     raises.
     """
     header = read_gguf_header(file)
-    if header.architecture in ARCHITECTURES:
+    if header.architecture in GGUF_FAMILIES:
         return _read_family(file, header)
     if header.architecture not in GGUF_SUPPORTED_ARCHITECTURES:
         raise ModelLoadFailed(f"GGUF files of {header.architecture} are not supported. Use its safetensors folder.")
@@ -198,7 +198,7 @@ def _read_config(header: GGUFHeader) -> PreTrainedConfig:
     biased = "blk.0.attn_q.bias" in header.tensors and architecture != "qwen2"
     config: PreTrainedConfig = AutoConfig.for_model(
         architecture,
-        architectures=[ARCHITECTURES[architecture]],
+        architectures=[GGUF_FAMILIES[architecture]],
         max_position_embeddings=header.context_size,
         num_hidden_layers=sizes["block_count"],
         hidden_size=sizes["embedding_length"],

@@ -21,6 +21,15 @@ _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 _HIDDEN = ("hidden_size", "n_embd", "d_model", "dim")
 _CAUSAL_SUFFIXES = ("ForCausalLM", "LMHeadModel")
 CLASSIFIER_SUFFIX = "ForSequenceClassification"
+# Architectures of the same blocks, known from transformers' modelling code. All others run through transformers.
+FAMILIES = {
+    "LlamaForCausalLM": "llama",
+    "MistralForCausalLM": "mistral",
+    "Qwen2ForCausalLM": "qwen2",
+    "Qwen3ForCausalLM": "qwen3",
+}
+# By GGUF's names.
+GGUF_FAMILIES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 _DEFAULT_LABELS = 2  # of transformers
 
 _DTYPES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32", "F64": "float64"}
@@ -34,6 +43,7 @@ _FILE_TYPES = {
 class ModelMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """Metadata of a model on disk.
 
+    architecture: one of FAMILIES, or empty.
     size_bytes: of the weights on disk.
     context_size: the model's own limit, in tokens.
     dtype, quantization: of the files.
@@ -41,6 +51,7 @@ class ModelMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     format: str
+    architecture: str
     size_bytes: int
     context_size: int
     capabilities: tuple[str, ...]
@@ -76,6 +87,7 @@ def _inspect_gguf(file: Path, header: GGUFHeader) -> ModelMetadata:
     quantization = _FILE_TYPES.get(_positive_int(header.values.get("general.file_type")), "mixed")
     return ModelMetadata(
         format=GGUF,
+        architecture=GGUF_FAMILIES.get(header.architecture, ""),
         size_bytes=file.stat().st_size,
         context_size=header.context_size,
         capabilities=(TEXT_GENERATION,),
@@ -103,6 +115,7 @@ def _inspect_folder(path: Path, config: dict[str, Any]) -> ModelMetadata:
     )
     return ModelMetadata(
         format=SAFETENSORS,
+        architecture=next((name for name in config["architectures"][:1] if name in FAMILIES), ""),
         size_bytes=sum(file.stat().st_size for file in weight_files(path)),
         context_size=context_size,
         capabilities=capabilities,

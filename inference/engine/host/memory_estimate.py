@@ -1,12 +1,11 @@
 """Estimates of a model's memory before its first load. Later loads use the measured value."""
 
-import os
 from pathlib import Path
 
 from inference.engine.errors import ModelLoadFailed
 from inference.engine.formats import GGUF, TEXT_GENERATION, ModelMetadata, inspect_model, read_adapter
 from inference.engine.model_status import LoadOptions
-from inference.engine.models import FOLDER_VARIABLE
+from inference.engine.models import kernels_built
 
 DEFAULT_CONTEXT = 2048
 CACHE_VALUE_BYTES = 4
@@ -50,12 +49,12 @@ def _weight_bytes(metadata: ModelMetadata, options: LoadOptions, *, is_adapted: 
         return INT8_BYTES
     if _keeps_blocks(metadata, options):
         return metadata.size_bytes / max(1, metadata.parameters)
-    is_kept = metadata.dtype == "bfloat16" and FOLDER_VARIABLE in os.environ and not is_adapted
+    is_kept = metadata.dtype == "bfloat16" and not is_adapted and _has_kernels(metadata, options)
     return 2 if is_kept or options.dtype == "bfloat16" else 4
 
 
 def _cache_value_bytes(metadata: ModelMetadata, options: LoadOptions) -> int:
-    is_rounded = options.quantization == "int8" and FOLDER_VARIABLE in os.environ
+    is_rounded = options.quantization == "int8" and _has_kernels(metadata, options)
     is_rounded = options.cache_dtype == "auto" and (is_rounded or _keeps_blocks(metadata, options))
     return ROUNDED_CACHE_VALUE_BYTES if is_rounded else CACHE_VALUE_BYTES
 
@@ -64,4 +63,9 @@ def _keeps_blocks(metadata: ModelMetadata, options: LoadOptions) -> bool:
     """Return whether compiled kernels compute with the quantized blocks of the file."""
     is_quantized = metadata.format == GGUF and metadata.quantization in KEPT_QUANTIZATIONS
     is_default = options.dtype == "auto" and options.quantization == "none"
-    return is_quantized and is_default and FOLDER_VARIABLE in os.environ
+    return is_quantized and is_default and _has_kernels(metadata, options)
+
+
+def _has_kernels(metadata: ModelMetadata, options: LoadOptions) -> bool:
+    """Return whether a load now would use compiled kernels."""
+    return bool(metadata.architecture) and not options.gpu_layers and kernels_built()

@@ -11,6 +11,7 @@ from inference.engine.models.kernel_build import (
     build_in_background,
     build_kernels,
     compiled_kernels,
+    kernels_built,
     kernels_pending,
     wait_for_kernels,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "build_in_background",
     "build_kernels",
     "compiled_kernels",
+    "kernels_built",
     "kernels_pending",
     "wait_for_kernels",
 ]

@@ -12,15 +12,8 @@ from transformers import PreTrainedConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from inference.engine.errors import ModelLoadFailed
-from inference.engine.formats import ADAPTER_WEIGHTS, factor_name, read_adapter, read_json
+from inference.engine.formats import ADAPTER_WEIGHTS, FAMILIES, factor_name, read_adapter, read_json
 
-# Architectures of the same blocks, known from transformers' modelling code. All others run through transformers.
-FAMILIES = {
-    "LlamaForCausalLM": "llama",
-    "MistralForCausalLM": "mistral",
-    "Qwen2ForCausalLM": "qwen2",
-    "Qwen3ForCausalLM": "qwen3",
-}
 ROPE_TYPES = ("default", "linear", "llama3", "yarn")  # their frequencies do not depend on the length
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 

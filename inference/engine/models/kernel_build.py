@@ -39,6 +39,12 @@ def compiled_kernels() -> ctypes.CDLL | None:
         return None
 
 
+def kernels_built() -> bool:
+    """Return whether the library is built."""
+    target = _target()
+    return target is not None and target.exists()
+
+
 def kernels_pending() -> bool:
     """Return whether the library is not built yet and may be."""
     target = _target()

@@ -3,13 +3,17 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
-from inference.engine import LoadOptions, ModelLoadFailed, fingerprint, inspect_model
+from inference.engine import LoadOptions, ModelLoadFailed, ModelMetadata, fingerprint, inspect_model
 from inference.engine.formats.model_folder import check_digests
 from inference.engine.formats.safetensors_header import MAX_HEADER_BYTES, read_safetensors_header
+from inference.engine.host import memory_estimate
 from inference.engine.host.memory_estimate import estimate_memory
+from tests.inference.engine.gguf_files import save_gguf
 from tests.inference.engine.processes import running_host, start_real_host
 from tests.inference.engine.tiny_models import CONTEXT
 
@@ -124,6 +128,55 @@ def test_an_estimate_is_limited_to_the_range_of_a_frame(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
 
     assert estimate_memory(tmp_path, LoadOptions()) == 2**63 - 1
+
+
+METADATA = ModelMetadata(
+    format="gguf",
+    architecture="LlamaForCausalLM",
+    size_bytes=600,
+    context_size=10,
+    capabilities=("text-generation",),
+    parameters=1000,
+    dtype="float32",
+    quantization="Q4_K_M",
+    cache_values=1,
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "is_built", "expected"),
+    [
+        ({}, {}, True, 600 + 20),
+        ({}, {}, False, 4000 + 40),
+        ({}, {"gpu_layers": 1}, True, 4000 + 40),
+        ({"architecture": ""}, {}, True, 4000 + 40),
+        ({"quantization": "Q2_K"}, {}, True, 4000 + 40),
+        ({}, {"quantization": "int8"}, True, 1100 + 20),
+        ({}, {"quantization": "int8"}, False, 1100 + 40),
+        ({"format": "safetensors", "dtype": "bfloat16"}, {}, True, 2000 + 40),
+        ({"format": "safetensors", "dtype": "bfloat16"}, {}, False, 4000 + 40),
+        ({"format": "safetensors", "dtype": "bfloat16", "architecture": ""}, {}, True, 4000 + 40),
+    ],
+)
+def test_only_loads_that_use_compiled_kernels_are_estimated_in_the_files_types(
+    changes: dict[str, Any],
+    options: dict[str, Any],
+    is_built: bool,
+    expected: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    metadata = msgspec.structs.replace(METADATA, **changes)
+    monkeypatch.setattr(memory_estimate, "inspect_model", lambda path: metadata)
+    monkeypatch.setattr(memory_estimate, "kernels_built", lambda: is_built)
+    assert estimate_memory(tmp_path, LoadOptions(max_sequences=1, **options)) == expected
+
+
+def test_the_architectures_of_own_decoders_are_known(causal_folders: dict[str, Path], tmp_path: Path) -> None:
+    found = {family: inspect_model(folder).architecture for family, folder in causal_folders.items()}
+    assert found["llama"] == "LlamaForCausalLM"
+    assert found["gpt2"] == ""
+    assert inspect_model(save_gguf(causal_folders["llama"], tmp_path / "one.gguf")).architecture == "LlamaForCausalLM"
 
 
 async def test_the_memory_estimate_is_close(causal_folders: dict[str, Path]) -> None:
