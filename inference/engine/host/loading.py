@@ -204,7 +204,7 @@ def _load_causal(
     is_kept = isinstance(decoder, NativeDecoder) and decoder.is_all_blocks
     if isinstance(source, GGUFModel) and load.options.quantization == "none" and not is_kept:
         warning = DEQUANTIZED if decoder.gpu_layers else f"{DEQUANTIZED} {USE_INT8}"
-    if context_size < min(load.options.context_size or DEFAULT_CONTEXT, *_limits(config, has_windows=True)):
+    if context_size < min([load.options.context_size or DEFAULT_CONTEXT, *_limits(config, has_windows=True)]):
         clamped = f"{WINDOW} {context_size} tokens."
     warning = " ".join(filter(None, (clamped, warning))) or None
     if isinstance(decoder, LlamaDecoder) and not decoder.gpu_layers and kernels_pending():

@@ -56,6 +56,14 @@ def test_the_default_context_is_2048(causal_folders: dict[str, Path], tmp_path: 
     assert load(folder, max_sequences=1, context_size=5000).report.context_size == 5000
 
 
+def test_a_model_without_a_limit_of_its_own_has_the_default_context(
+    causal_folders: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = changed(causal_folders["llama"], tmp_path, lambda config: config.update(max_position_embeddings=0))
+    report = load(folder, max_sequences=1).report
+    assert (report.context_size, report.warning) == (2048, None)
+
+
 def test_a_sliding_window_of_the_llama_family_does_not_limit_the_context(
     causal_folders: dict[str, Path], tmp_path: Path
 ) -> None:
