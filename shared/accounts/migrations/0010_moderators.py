@@ -5,10 +5,10 @@ from typing import Any
 from django.db import migrations, models
 
 
-def make_moderators_customers(apps: Any, schema_editor: Any) -> None:
+def make_moderators_staff(apps: Any, schema_editor: Any) -> None:
     """Give moderators a role that the previous version knows, when this migration is reversed."""
     users = apps.get_model("accounts", "User")._base_manager.using(schema_editor.connection.alias)
-    users.filter(role="MODERATOR").update(role="CUSTOMER")
+    users.filter(role="MODERATOR").update(role="STAFF")
 
 
 class Migration(migrations.Migration):
@@ -31,5 +31,5 @@ class Migration(migrations.Migration):
             model_name='user',
             constraint=models.CheckConstraint(condition=models.Q(('role__in', ['SUPER_ADMIN', 'MODERATOR', 'STORE_OWNER', 'STAFF', 'CUSTOMER'])), name='accounts_user_role_known'),
         ),
-        migrations.RunPython(migrations.RunPython.noop, make_moderators_customers),
+        migrations.RunPython(migrations.RunPython.noop, make_moderators_staff),
     ]
