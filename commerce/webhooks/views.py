@@ -34,15 +34,13 @@ class WebhookErrorsMixin(ApiViewSet):
     permission_classes = [HasRole.of("STORE_OWNER", "SUPER_ADMIN")]
 
     def handle_exception(self, exc: Exception) -> Response:
-        return super().handle_exception(_as_shop_error(exc) if isinstance(exc, ApiError) else exc)
+        return super().handle_exception(self._as_shop_error(exc) if isinstance(exc, ApiError) else exc)
 
-
-def _as_shop_error(error: ApiError) -> ApiError:
-    problem = error.problem
-    if problem.status != 400:
-        return error
-    field = (problem.details or {}).get("field", "id")
-    return ApiError(409, problem.message) if field == "id" else ValidationFailed({field: [problem.message]})
+    def _as_shop_error(self, error: ApiError) -> ApiError:
+        problem, field = error.problem, (error.problem.details or {}).get("field")
+        if problem.status != 400 or (field is None and self.action != "redeliver"):  # a body that cannot be read
+            return error
+        return ApiError(409, problem.message) if field in (None, "id") else ValidationFailed({field: [problem.message]})
 
 
 @schema.describe_webhooks

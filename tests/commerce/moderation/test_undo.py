@@ -188,7 +188,7 @@ def test_a_field_of_a_case_is_restored_unless_it_is_listed_as_derived():
     restored = state_record(Case(), Review()).keys() - {"content"}
     names = {field.name for field in Case._meta.concrete_fields}
 
-    assert restored == {"state", "hiding", "is_cleared", "last_decision_id"}
+    assert restored == {"state", "hiding", "is_cleared", "is_escalated", "last_decision_id"}
     assert names > NOT_RESTORED_CASE_FIELDS
 
 

@@ -16,7 +16,7 @@ from tests.commerce.routes.scenario import World, make_world
 PATHS = sorted(
     row.path
     for row in TABLE
-    if row.method == "GET" and row.statuses == (200,) * 8 and row.route.startswith("/api/")
+    if row.method == "GET" and row.statuses == (200,) * 9 and row.route.startswith("/api/")
     and not row.route.startswith(("/api/export", "/api/openapi", "/api/schema", "/api/docs"))
 )  # fmt: skip
 

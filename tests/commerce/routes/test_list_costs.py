@@ -15,11 +15,11 @@ from commerce.attachments.models import Attachment
 from commerce.attributes.models import Attribute
 from commerce.catalog.models import Category, Product, ProductType, Tag
 from commerce.descriptions.models import DescriptionDraft, DescriptionJob
-from commerce.moderation.models import AbuseReport, Appeal, Decision, Notice
+from commerce.moderation.models import AbuseReport, Appeal, Decision, Notice, ReportReason, Sanction
 from commerce.orders.models import Order, Refund
 from commerce.reviews.models import Question, Review
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
-from shared.accounts.models import User
+from shared.accounts.models import SignIn, User
 from shared.accounts.roles import Role
 from shared.webhooks.models import Delivery, Endpoint
 from tests.commerce.routes.route_table import TABLE
@@ -128,6 +128,11 @@ def appeals(count: int) -> None:
     multiply(Appeal, count, decision_id=lambda number: decisions[WORLD + number])
 
 
+def sign_ins(count: int) -> None:
+    customer = User.objects.get(email="customer@example.com")
+    multiply(SignIn, count, user_id=lambda number: customer.pk)
+
+
 def reports(count: int) -> None:
     multiply(AbuseReport, count, model_id=lambda number: 1_000_000 + number)
 
@@ -177,6 +182,9 @@ LISTS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "/api/webhooks": ("owner", lambda count: multiply(Endpoint, count, url=named("https://8.8.8.8/"), **PUBLIC_ID)),
     "/api/webhooks/{webhook}/deliveries": ("owner", lambda count: multiply(Delivery, count, **PUBLIC_ID)),
     "/api/description-jobs": ("owner", lambda count: multiply(DescriptionJob, count)),
+    "/api/sessions": ("customer", sign_ins),
+    "/api/report-reasons": ("nobody", lambda count: multiply(ReportReason, count, code=named("reason"))),
+    "/api/sanctions": ("super admin", lambda count: multiply(Sanction, count)),
 }
 
 

@@ -21,9 +21,9 @@ from shared.accounts.models import User
 from shared.api.lists.relations import INCLUDED, MAX_WITH_LENGTH, LoadedRelation
 from tests.commerce.routes.route_table import TABLE, Row
 from tests.commerce.routes.scenario import IDENTITIES, World
-from tests.commerce.routes.test_route_matrix import answer, world
+from tests.commerce.routes.test_route_matrix import answer, media, only_world, provider, world
 
-__all__ = ["world"]
+__all__ = ["media", "only_world", "provider", "world"]
 
 HIDDEN_PRODUCT, HIDDEN_SHOP = "A hidden lamp", "A hidden shop"
 # Models with restricted visibility: the name of a hidden record, and the path that reads it.
@@ -63,7 +63,7 @@ def filters_of(row: Row) -> Any:
 
 class _Anything(dict[str, str]):
     def __missing__(self, name: str) -> str:
-        return "1"
+        return "00000000-0000-0000-0000-000000000000" if name == "session" else "1"
 
 
 RELATIONS = [

@@ -43,6 +43,7 @@ def test_every_role_has_its_permissions() -> None:
     uses = {Permission.RUN_INFERENCE, Permission.READ_MODELS}
     assert {
         Role.SUPER_ADMIN: set(Permission),
+        Role.MODERATOR: set(),
         Role.STORE_OWNER: uses,
         Role.STAFF: uses,
         Role.CUSTOMER: set(),

@@ -295,7 +295,11 @@ def password_hash() -> str:
 class TestCreateOrPromoteStaff:
     def test_a_new_user_becomes_staff_with_a_confirmed_email(self) -> None:
         user = create_or_promote_staff(
-            email="Bob@Example.com", name="Bob", password_hash=password_hash(), now=timezone.now()
+            email="Bob@Example.com",
+            name="Bob",
+            password_hash=password_hash(),
+            may_run_inference=True,
+            now=timezone.now(),
         )
         user.refresh_from_db()
         assert (user.email, user.role, user.email_verified_at is not None) == ("bob@example.com", Role.STAFF, True)
@@ -304,7 +308,7 @@ class TestCreateOrPromoteStaff:
     def test_a_customer_becomes_staff_and_loses_earlier_tokens(self, user: User) -> None:
         pair = signed_in(user)
         made = create_or_promote_staff(
-            email=user.email, name="ignored", password_hash=password_hash(), now=timezone.now()
+            email=user.email, name="ignored", password_hash=password_hash(), may_run_inference=True, now=timezone.now()
         )
         assert (made.pk, made.role, made.name) == (user.pk, Role.STAFF, "Ada")
         assert not is_accepted(pair.access)
@@ -314,7 +318,9 @@ class TestCreateOrPromoteStaff:
         user = make_user(role)
         pair = signed_in(user)
         with pytest.raises(ApiError) as caught:
-            create_or_promote_staff(email=user.email, name="A", password_hash=password_hash(), now=timezone.now())
+            create_or_promote_staff(
+                email=user.email, name="A", password_hash=password_hash(), may_run_inference=True, now=timezone.now()
+            )
         assert caught.value.problem.status == 409
         assert is_accepted(pair.access)
 

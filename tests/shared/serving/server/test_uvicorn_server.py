@@ -276,6 +276,6 @@ def test_n9_the_last_connections_are_for_requests_with_a_credential(start_server
 
 
 def test_n13_a_folder_that_cannot_be_written_is_one_sentence(settings: Settings):
-    settings.VAR_DIR = Path("/proc")
+    settings.METRICS_DIR = Path("/proc/metrics")
     with pytest.raises(CannotServe, match="/proc cannot be written: "):
         serve("tests.shared.serving.wrapped:application")
