@@ -46,9 +46,10 @@ from commerce.reviews.serializers import serialize_content
 from shared.accounts.models import User
 from shared.accounts.permissions import HasRole, IsSignedIn, ReadOnly
 from shared.accounts.roles import Role
+from shared.api.conditional_reads import public_read
 from shared.api.errors import ApiError
 from shared.api.limits.throttling import RateLimitThrottle
-from shared.api.lists.pagination import PagePagination
+from shared.api.lists.pagination import ArrayPagination, PagePagination
 from shared.api.viewsets import ApiViewSet, CreateMixin, DestroyMixin
 
 MODERATOR_ROLES = (Role.MODERATOR, Role.SUPER_ADMIN)
@@ -126,7 +127,7 @@ class ReportViewSet(CreateMixin, DestroyMixin, ListModelMixin, RetrieveModelMixi
 
     def _decide(self, make: Callable[..., Decision]) -> Response:
         decision = make(**self.validated().decision(), moderator=self.request.auth.user, now=timezone.now())
-        return Response(DecisionRecordSerializer(decision, context=self.get_serializer_context()).data)
+        return Response(DecisionRecordSerializer(decision).data)
 
     def _case_id(self) -> int:
         data = self.validated().validated_data
@@ -136,6 +137,7 @@ class ReportViewSet(CreateMixin, DestroyMixin, ListModelMixin, RetrieveModelMixi
         return case.pk
 
 
+@public_read
 @schema.describe_reasons
 class ReportReasonViewSet(ListModelMixin, ApiViewSet):
     """Reasons that reporters can choose, for everybody to read."""
@@ -143,7 +145,7 @@ class ReportReasonViewSet(ListModelMixin, ApiViewSet):
     queryset = ReportReason.objects.filter(is_active=True)
     permission_classes = [ReadOnly]
     serializer_class = ReportReasonSerializer
-    pagination_class = None
+    pagination_class = ArrayPagination
 
 
 @schema.describe_decisions

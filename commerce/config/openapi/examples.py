@@ -30,6 +30,7 @@ FIELD_EXAMPLES: dict[str, Any] = {
     "cancelled_at": "2026-01-10T10:45:00.000000Z",
     "category_id": 3,
     "category_name": "Lamps",
+    "code": "spam",
     "color": "#d97706",
     "comment": "Good value and well packed.",
     "contact": "+353 21 555 0100",

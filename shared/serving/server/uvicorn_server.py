@@ -96,7 +96,8 @@ def require_storage() -> None:
         if (database := sqlite_file()) and database.exists():
             require_sqlite_file(database)
     except OSError as error:
-        raise CannotServe(f"The folder {settings.VAR_DIR} cannot be written: {error.strerror}.") from error
+        folder = Path(error.filename).parent if error.filename else settings.VAR_DIR
+        raise CannotServe(f"The folder {folder} cannot be written: {error.strerror}.") from error
     except sqlite3.Error as error:
         raise CannotServe(
             f"The database {sqlite_file()} cannot be used: {error}. Check its owner and its disk, or restore a backup."

@@ -130,7 +130,7 @@ def appeals(count: int) -> None:
 
 def sign_ins(count: int) -> None:
     customer = User.objects.get(email="customer@example.com")
-    multiply(SignIn, count, user_id=lambda number: customer.pk)
+    multiply(SignIn, count + WORLD, user_id=lambda number: customer.pk)
 
 
 def reports(count: int) -> None:

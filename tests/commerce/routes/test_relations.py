@@ -92,6 +92,7 @@ def test_every_relation_is_guarded_or_public():
     assert all(hasattr(model._default_manager, "visible_to") for model in GUARDED)
 
 
+@pytest.mark.timeout(300)  # every list for every kind of user
 @pytest.mark.parametrize("how", HIDING)
 def test_with_never_includes_unreadable_records(world: World, how: str):
     shop = Shop.objects.filter(pk=world.names["shop"])
