@@ -144,8 +144,8 @@ def test_n12_what_is_stored_with_a_batch_is_committed_with_it(user: User):
 def test_n12_chunks_adapt_to_the_time_that_the_last_one_took(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.undo()
     size = ChunkSize()
-    size.adapt(count=200, seconds=0.04)
-    assert size.count == 100
+    size.adapt(count=800, seconds=0.04)
+    assert size.count == 400
     size.adapt(count=100, seconds=10)
     assert size.count == insertion.MIN_CHUNK_COUNT
     size.adapt(count=20, seconds=0)
