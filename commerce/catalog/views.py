@@ -20,7 +20,7 @@ from commerce.catalog.filters import (
     TypeFilters,
     is_text_search,
 )
-from commerce.catalog.models import Category, Product, ProductType, Tag
+from commerce.catalog.models import Category, Product, ProductQuerySet, ProductType, Tag
 from commerce.catalog.search.pagination import SearchPagination
 from commerce.catalog.search.services import limit_search, similar_products, suggest
 from commerce.catalog.serializers import (
@@ -156,21 +156,28 @@ class TenProductsArray(ArrayPagination):
     default_limit = 10
 
 
-@schema.describe_low_stock
-@private_read
-class LowStockViewSet(ListModelMixin, ApiViewSet):
-    """Products of the user's shops that are nearly out of stock."""
+class ManagedProductsMixin(ListModelMixin, ApiViewSet):
+    """A list of products of the user's shops."""
 
     queryset = Product.objects.all()
     permission_classes = [IsShopStaff]
     serializer_class = ProductSerializer
     filterset_class = ProductFilters
+
+    def managed(self) -> ProductQuerySet:
+        user = current_user(self.request)
+        return Product.objects.none() if user is None else Product.objects.managed_by(user)
+
+
+@schema.describe_low_stock
+@private_read
+class LowStockViewSet(ManagedProductsMixin):
+    """Products of the user's shops that are nearly out of stock."""
+
     pagination_class = TenProductsArray
 
     def get_queryset(self) -> "QuerySet[Product]":
-        user = current_user(self.request)
-        products = Product.objects.none() if user is None else Product.objects.managed_by(user)
-        return products.low_stock().for_response()
+        return self.managed().low_stock().for_response()
 
 
 @schema.describe_stock
@@ -182,19 +189,13 @@ class StockViewSet(LowStockViewSet):
 
 @schema.describe_drafts
 @private_read
-class DraftProductViewSet(ListModelMixin, ApiViewSet):
+class DraftProductViewSet(ManagedProductsMixin):
     """Products of the user's shops that are not published."""
 
-    queryset = Product.objects.all()
-    permission_classes = [IsShopStaff]
-    serializer_class = ProductSerializer
-    filterset_class = ProductFilters
     pagination_class = PagePagination
 
     def get_queryset(self) -> "QuerySet[Product]":
-        user = current_user(self.request)
-        products = Product.objects.none() if user is None else Product.objects.managed_by(user)
-        return products.unpublished().for_response().order_by("-id")
+        return self.managed().unpublished().for_response().order_by("-id")
 
 
 @schema.describe_best_selling

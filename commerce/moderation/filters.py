@@ -93,7 +93,7 @@ class SanctionFilters(ListFilterSet):
     order_fields = {name: name for name in ("id", "created_at", "ends_at")}
     user_id = IntegerFilter(help_text="Id of the user.")
     kind = filters.ChoiceFilter(choices=Sanction.Kind.choices, help_text="What the user may not do.")
-    appeal = filters.ChoiceFilter(choices=Sanction.Appeal.choices[1:], help_text="State of the user's appeal.")
+    appeal = filters.ChoiceFilter(choices=Sanction.AppealState.choices[1:], help_text="State of the user's appeal.")
 
     class Meta:
         model = Sanction

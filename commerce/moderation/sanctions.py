@@ -71,8 +71,8 @@ def lift_sanction(*, sanction_id: int, moderator: User, now: datetime) -> Sancti
     if not sanction.is_in_force(now):
         raise Conflict("This sanction is not in force any more.")
     sanction.lifted_at, sanction.lifted_by = now, moderator
-    if sanction.appeal == Sanction.Appeal.OPEN:
-        sanction.appeal = Sanction.Appeal.OVERTURNED
+    if sanction.appeal == Sanction.AppealState.OPEN:
+        sanction.appeal = Sanction.AppealState.OVERTURNED
     sanction.save()
     _log("lifted", sanction, moderator, now)
     return sanction
@@ -88,7 +88,7 @@ def appeal_sanction(*, sanction_id: int, user: User, message: str, now: datetime
         raise Conflict("You have appealed against this already.")
     if not sanction.is_in_force(now):
         raise Conflict("This sanction is not in force any more.")
-    sanction.appeal, sanction.appeal_message, sanction.appealed_at = Sanction.Appeal.OPEN, message, now
+    sanction.appeal, sanction.appeal_message, sanction.appealed_at = Sanction.AppealState.OPEN, message, now
     sanction.save()
     _log("appealed", sanction, user, now)
     return sanction
@@ -99,9 +99,9 @@ def keep_sanction(*, sanction_id: int, moderator: User, now: datetime) -> Sancti
     """Decide an appeal: the sanction stays. Raises NotFound and Conflict without an open appeal."""
     sanction = _lock(sanction_id)
     _check_moderator(sanction, moderator)
-    if sanction.appeal != Sanction.Appeal.OPEN:
+    if sanction.appeal != Sanction.AppealState.OPEN:
         raise Conflict("There is no open appeal against this sanction.")
-    sanction.appeal = Sanction.Appeal.KEPT
+    sanction.appeal = Sanction.AppealState.KEPT
     sanction.save()
     _log("kept", sanction, moderator, now)
     return sanction

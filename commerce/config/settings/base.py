@@ -94,7 +94,7 @@ SPECTACULAR_SETTINGS = SPECTACULAR_SETTINGS | {
         "WebhookDeliveryState": "shared.webhooks.models.DeliveryState",
         "KindEnum": "commerce.moderation.models.Notice.Kind",
         "SanctionKind": "commerce.moderation.models.Sanction.Kind",
-        "SanctionAppealState": "commerce.moderation.models.Sanction.Appeal",
+        "SanctionAppealState": "commerce.moderation.models.Sanction.AppealState",
         "DescriptionDraftState": "commerce.descriptions.models.DescriptionDraft.State",
         "DescriptionJobState": "commerce.descriptions.models.DescriptionJob.State",
         "DescriptionJobItemState": "commerce.descriptions.models.JobItem.State",

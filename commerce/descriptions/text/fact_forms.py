@@ -37,7 +37,7 @@ class FactForm(Enum):
     UNKNOWN = "unknown"
 
 
-class Frame(Enum):
+class Slot(Enum):
     """Place of a fact in its sentence, by the words before it."""
 
     NONE = ""
@@ -53,22 +53,22 @@ class Frame(Enum):
 
 # Forms that a frame takes. Those with an unknown form, and all forms in a list, are right anywhere but in `measures`.
 FITTING = {
-    Frame.BEING: {FactForm.ADJECTIVE, FactForm.COLOR, FactForm.PHRASE, FactForm.RATING, FactForm.SIZE},
-    Frame.COMING_AS: set(),
-    Frame.COMING_IN: {FactForm.COLOR, FactForm.SIZE, FactForm.MATERIAL},
-    Frame.HAVING: {FactForm.PART},
-    Frame.MADE: {FactForm.MATERIAL},
-    Frame.MEASURING: {FactForm.FIGURE},
-    Frame.RATED: {FactForm.FIGURE, FactForm.RATING},
+    Slot.BEING: {FactForm.ADJECTIVE, FactForm.COLOR, FactForm.PHRASE, FactForm.RATING, FactForm.SIZE},
+    Slot.COMING_AS: set(),
+    Slot.COMING_IN: {FactForm.COLOR, FactForm.SIZE, FactForm.MATERIAL},
+    Slot.HAVING: {FactForm.PART},
+    Slot.MADE: {FactForm.MATERIAL},
+    Slot.MEASURING: {FactForm.FIGURE},
+    Slot.RATED: {FactForm.FIGURE, FactForm.RATING},
 }  # fmt: skip
 _WITH_ARTICLE = {FactForm.PART, FactForm.COUNT, FactForm.UNKNOWN}
 _VERBS = {
-    "is": Frame.BEING, "are": Frame.BEING, "has": Frame.HAVING, "have": Frame.HAVING, "with": Frame.HAVING,
-    "features": Frame.HAVING, "feature": Frame.HAVING, "offers": Frame.HAVING, "offer": Frame.HAVING,
-    "includes": Frame.HAVING, "include": Frame.HAVING, "measures": Frame.MEASURING, "measure": Frame.MEASURING,
-    "rated": Frame.RATED, "made": Frame.MADE,
+    "is": Slot.BEING, "are": Slot.BEING, "has": Slot.HAVING, "have": Slot.HAVING, "with": Slot.HAVING,
+    "features": Slot.HAVING, "feature": Slot.HAVING, "offers": Slot.HAVING, "offer": Slot.HAVING,
+    "includes": Slot.HAVING, "include": Slot.HAVING, "measures": Slot.MEASURING, "measure": Slot.MEASURING,
+    "rated": Slot.RATED, "made": Slot.MADE,
 }  # fmt: skip
-_AFTER_COMING = {"in": Frame.COMING_IN, "as": Frame.COMING_AS}
+_AFTER_COMING = {"in": Slot.COMING_IN, "as": Slot.COMING_AS}
 _CLAUSE_WORDS = frozenset({"and", "or", "with", "for", "in", "on", "at", "of", "as", "is", "are", "has", "have", "to"})
 _ARTICLES = frozenset({"a", "an", "the"})
 _FACT = "\x00"
@@ -88,7 +88,7 @@ class FactPlace:
 
     fact: str
     form: FactForm
-    frame: Frame
+    frame: Slot
     has_article: bool
     has_noun: bool
 
@@ -131,13 +131,13 @@ def fact_places(text: str, name: str, facts: list[str]) -> list[FactPlace]:
     for index, fact in sorted(enumerate(facts), key=lambda pair: len(pair[1]), reverse=True):
         masked = re.sub(rf"(?<![\w\x00]){re.escape(fact)}(?![\w\x00])", f" {_FACT}{index}{_FACT} ", masked)
     tokens = _TOKEN.findall(masked)
-    places, frame, before = [], Frame.NONE, ""
+    places, frame, before = [], Slot.NONE, ""
     for index, token in enumerate(tokens):
         after = tokens[index + 1] if index + 1 < len(tokens) else "."
         if token.startswith(_FACT):
             fact = facts[int(token.strip(_FACT))]
             has_noun = after[0].isalpha() and after not in _CLAUSE_WORDS
-            own = Frame.NONE if _PREPOSITION.match(fact) and _ends_phrase(before) else frame
+            own = Slot.NONE if _PREPOSITION.match(fact) and _ends_phrase(before) else frame
             places.append(FactPlace(fact, form_of(fact), own, before in ("a", "an"), has_noun))
         frame = _next_frame(frame, before, token, after)
         before = token
@@ -152,34 +152,34 @@ def wrong_forms(places: list[FactPlace]) -> Iterator[FactPlace]:
 def form_penalty(places: list[FactPlace]) -> int:
     """Return how many facts stand less well than they could: in a list without need, or in a clause by a guess."""
     listable = (FactForm.PART, FactForm.ADJECTIVE, FactForm.MATERIAL, FactForm.COLOR)
-    amounts = sum(place.frame is Frame.MEASURING and not _LENGTH.search(place.fact) for place in places)
+    amounts = sum(place.frame is Slot.MEASURING and not _LENGTH.search(place.fact) for place in places)
     return amounts + sum(
-        place.form in listable if place.frame is Frame.LIST else place.form is FactForm.UNKNOWN for place in places
+        place.form in listable if place.frame is Slot.LIST else place.form is FactForm.UNKNOWN for place in places
     )
 
 
 def _fits(place: FactPlace) -> bool:
     form, frame, fact = place.form, place.frame, place.fact
-    if frame in (Frame.LIST, Frame.NONE) or place.has_noun:
+    if frame in (Slot.LIST, Slot.NONE) or place.has_noun:
         return True
-    if frame is Frame.MEASURING:
+    if frame is Slot.MEASURING:
         return bool(_LENGTH.search(fact) or _AMOUNT.search(fact))
-    if frame is Frame.RATED:
+    if frame is Slot.RATED:
         return form is FactForm.RATING or bool(_POWER.search(fact))
     if place.has_article and form not in _WITH_ARTICLE:
         return False
     if form is FactForm.UNKNOWN:
         return True
-    if frame is Frame.BEING and form is FactForm.PART:
+    if frame is Slot.BEING and form is FactForm.PART:
         return place.has_article
-    if frame is Frame.HAVING and form is FactForm.PART:
+    if frame is Slot.HAVING and form is FactForm.PART:
         return place.has_article or not _is_count_noun(fact)
-    if frame is Frame.HAVING and form is FactForm.FIGURE:
+    if frame is Slot.HAVING and form is FactForm.FIGURE:
         return False
-    if frame is Frame.COMING_IN and form is FactForm.PART:
+    if frame is Slot.COMING_IN and form is FactForm.PART:
         return place.has_article and fact.split()[-1] in CONTAINERS
     if form is FactForm.COUNT:
-        return place.has_article and frame in (Frame.BEING, Frame.COMING_AS, Frame.COMING_IN)
+        return place.has_article and frame in (Slot.BEING, Slot.COMING_AS, Slot.COMING_IN)
     return form in FITTING[frame]
 
 
@@ -196,20 +196,20 @@ def _ends_phrase(word: str) -> bool:
     return word == "made" or word not in _CLAUSE_WORDS | _VERBS.keys() | _ARTICLES
 
 
-def _next_frame(frame: Frame, before: str, word: str, after: str) -> Frame:
+def _next_frame(frame: Slot, before: str, word: str, after: str) -> Slot:
     """Return the frame after a word. before, after: the words beside it."""
     if word in (".", "!", "?", ";"):
-        return Frame.NONE
+        return Slot.NONE
     if word == ":":
-        return Frame.LIST
+        return Slot.LIST
     if before in ("comes", "come", "available") and word in _AFTER_COMING:
         return _AFTER_COMING[word]
     if before == "made" and word == "with":
-        return Frame.MADE
-    if word == "in" and after.startswith(_FACT) and frame in (Frame.MADE, Frame.HAVING, Frame.MEASURING):
-        return Frame.COMING_IN
-    if word == "," and frame in (Frame.MADE, Frame.MEASURING):
-        return Frame.NONE
+        return Slot.MADE
+    if word == "in" and after.startswith(_FACT) and frame in (Slot.MADE, Slot.HAVING, Slot.MEASURING):
+        return Slot.COMING_IN
+    if word == "," and frame in (Slot.MADE, Slot.MEASURING):
+        return Slot.NONE
     return _VERBS.get(word, frame)
 
 

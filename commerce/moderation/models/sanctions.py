@@ -29,7 +29,7 @@ class Sanction(models.Model):
         SUSPENSION = "suspension", _("Suspension: no reviews, questions and reports")
         BAN = "ban", _("Ban: the same, without an end")
 
-    class Appeal(models.TextChoices):
+    class AppealState(models.TextChoices):
         NONE = "", _("None")
         OPEN = "open", _("Open")
         KEPT = "kept", _("The sanction stays")
@@ -50,7 +50,9 @@ class Sanction(models.Model):
     lifted_by = models.ForeignKey(
         User, on_delete=models.PROTECT, null=True, related_name="+", db_index=False, verbose_name=_("lifted by")
     )
-    appeal = models.CharField(_("appeal"), max_length=16, choices=Appeal.choices, default=Appeal.NONE, blank=True)
+    appeal = models.CharField(
+        _("appeal"), max_length=16, choices=AppealState.choices, default=AppealState.NONE, blank=True
+    )
     appeal_message = models.TextField(_("appeal message"), blank=True)
     appealed_at = models.DateTimeField(_("appealed at"), null=True)
 
