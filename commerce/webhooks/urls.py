@@ -5,6 +5,6 @@ from shared.api.viewsets import ApiRouter
 
 router = ApiRouter()
 router.register("webhooks", WebhookViewSet)
-router.register("webhooks/<str:webhook_id>/deliveries", WebhookDeliveryViewSet)
+router.register("webhooks/<slug_or_id:webhook_id>/deliveries", WebhookDeliveryViewSet)
 
 urlpatterns = router.urls

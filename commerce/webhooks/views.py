@@ -50,7 +50,7 @@ class WebhookViewSet(CreateMixin, DestroyMixin, ListModelMixin, RetrieveModelMix
     queryset = Endpoint.objects.all()
     lookup_field = "public_id"
     lookup_url_kwarg = "webhook_id"
-    lookup_value_converter = "str"
+    lookup_value_converter = "slug_or_id"
     serializer_class = WebhookSerializer
     request_serializer_classes = {"create": NewWebhookSerializer, "partial_update": WebhookChangesSerializer}
     response_serializer_classes = {"create": WebhookWithSecretSerializer, "rotate": WebhookWithSecretSerializer}
@@ -98,7 +98,7 @@ class WebhookDeliveryViewSet(ListModelMixin, RetrieveModelMixin, WebhookErrorsMi
     queryset = Delivery.objects.all()
     lookup_field = "public_id"
     lookup_url_kwarg = "delivery_id"
-    lookup_value_converter = "str"
+    lookup_value_converter = "slug_or_id"
     serializer_class = WebhookDeliverySerializer
     response_serializer_classes = {"retrieve": WebhookDeliveryDetailSerializer}
     filterset_class = WebhookDeliveryFilters

@@ -10,6 +10,7 @@ from django.db import DatabaseError
 from django.utils import timezone
 from prometheus_client.core import Metric
 
+import inference.batches.worker.recording  # noqa: F401 the import registers their metrics
 import shared.webhooks.delivery.outbox  # noqa: F401 the import registers their metrics
 from inference.metrics import custom_metrics
 from inference.metrics.model_metrics import read_model_metrics

@@ -33,7 +33,7 @@ def _on_postgresql(db: None) -> None:
 
 def index_names() -> set[str]:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT indexname FROM pg_indexes WHERE indexname LIKE %s", ["%%\\_text"])
+        cursor.execute("SELECT indexname FROM pg_indexes WHERE indexdef LIKE '%gin_trgm_ops%'")
         return {name for (name,) in cursor.fetchall()}
 
 

@@ -314,7 +314,8 @@ def test_doctor_finds_nothing_wrong_and_then_what_is(stoa: RunningServer, tmp_pa
 
     new = stoa.environment | {"DATABASE_URL": f"sqlite:///{tmp_path / 'new.sqlite3'}"}
     found = run_manage(new, "doctor")
-    assert (found.returncode, "stoa migrate" in found.stdout, "Traceback" in found.stderr) == (1, True, False)
+    assert (found.returncode, "Traceback" in found.stderr) == (1, False)
+    assert "manage_inference.py migrate" in found.stdout
 
 
 def test_logs_prints_the_last_lines_of_each_log(stoa: RunningServer, tmp_path: Path):

@@ -13,7 +13,7 @@ FOUND = {name: found for name, found in expressions_of(inference).items() if not
 
 def test_i6_the_regular_expressions_are_found():
     assert len(FOUND) > 28
-    assert {"shared.webhooks.destinations._URL", "inference.protocol.native.batches.BatchItemId"} <= FOUND.keys()
+    assert {"inference.downloads.hub._COMMIT", "inference.protocol.native.batches.BatchItemId"} <= FOUND.keys()
 
 
 @pytest.mark.timeout(60)

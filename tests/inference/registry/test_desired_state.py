@@ -243,14 +243,20 @@ async def test_o6_without_its_model_host_the_server_is_alive_but_degraded_and_no
     add_model(home / "models", "talker", dict(TALKER_CONFIG))
     with running_host() as host, running_server(home, host.run_dir, home / "models", load=["talker"]) as stoa:
         ready = await asyncio.to_thread(stoa.get, "/readyz")
-        assert (ready.status_code, ready.json()["checks"]) == (200, {"database": "ok", "model_host": "ok"})
+        assert (ready.status_code, ready.json()["checks"]) == (
+            200,
+            {"database": "ok", "disk": "ok", "model_host": "ok"},
+        )
         host.process.kill()
         host.process.wait(20)
         began = time.monotonic()
         answers = [await asyncio.to_thread(stoa.get, path) for path in ("/readyz", "/livez", "/health", "/models")]
         assert time.monotonic() - began < 60
         ready, alive, health, models = answers
-        assert (ready.status_code, ready.json()["checks"]) == (503, {"database": "ok", "model_host": "failed"})
+        assert (ready.status_code, ready.json()["checks"]) == (
+            503,
+            {"database": "ok", "disk": "ok", "model_host": "failed"},
+        )
         assert alive.status_code == 200
         assert (health.status_code, health.json()["status"], health.json()["models_loaded"]) == (200, "degraded", 0)
         states = {model["id"]: model["state"] for model in models.json()["models"]}

@@ -346,7 +346,7 @@ def test_i4_invalid_tools_are_rejected(tools: tuple[Tool, ...], choice: str, nam
         running_engine(RememberingDecoder(len(source)), source, context_size=1024) as (engine, _),
         pytest.raises(InvalidRequest) as refused,
     ):
-        engine.submit(ask("bad", choice, tools))
+        engine.submit(ask("bad", choice, tools, max_tokens=9))
     assert refused.value.details["parameter"] == named
 
 
