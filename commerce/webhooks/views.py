@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.db.models import QuerySet
 from django.utils import timezone
 from rest_framework.decorators import action
@@ -31,7 +32,7 @@ from shared.webhooks.models import Delivery, Endpoint
 class WebhookErrorsMixin(ApiViewSet):
     """A ViewSet that answers 422 to a field that the services refuse, and 409 to what cannot be done now."""
 
-    permission_classes = [HasRole.of("STORE_OWNER", "SUPER_ADMIN")]
+    permission_classes = [HasRole.of(*settings.WEBHOOK_ROLES)]
 
     def handle_exception(self, exc: Exception) -> Response:
         return super().handle_exception(self._as_shop_error(exc) if isinstance(exc, ApiError) else exc)

@@ -30,6 +30,10 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
         """Return the user's own, newest first."""
         return self.filter(user=user)
 
+    def of_former_users(self) -> Self:
+        """Return the enabled ones of users who are deactivated or whose role may no longer have webhooks."""
+        return self.filter(is_enabled=True).exclude(user__is_active=True, user__role__in=settings.WEBHOOK_ROLES)
+
     def lock_subscribed(self, *events: str) -> "list[Endpoint]":
         """Return and lock the enabled endpoints with one of these events, and the default ones.
 

@@ -206,6 +206,15 @@ def disable_endpoints(*, endpoints: Sequence[int], by: Endpoint.DisabledBy, now:
             _cancel_pending(Delivery.objects.filter(endpoint__in=locked), now)
 
 
+def disable_endpoints_of_former_users(*, now: datetime) -> None:
+    """Disable the endpoints of users who lost the right to webhooks, and cancel their pending deliveries.
+
+    Users who get the right back can enable them again.
+    """
+    endpoints = list(Endpoint.objects.of_former_users().values_list("pk", flat=True))
+    disable_endpoints(endpoints=endpoints, by=DisabledBy.OWNER, now=now)
+
+
 def enable_endpoints(*, endpoints: Sequence[int], now: datetime) -> None:
     """Enable endpoints, given by primary key, whoever disabled them: an operator's action."""
     for chunk in chunks(endpoints):

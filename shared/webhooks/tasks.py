@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from shared.webhooks.delivery.outbox import delete_old_deliveries, deliver_due
 from shared.webhooks.delivery.worker import DeliveryWorker
+from shared.webhooks.services import disable_endpoints_of_former_users
 
 _ending = Event()
 _worker = DeliveryWorker(_ending)
@@ -16,12 +17,13 @@ _worker = DeliveryWorker(_ending)
 
 @shared_task
 def forget() -> None:
-    """Delete deliveries whose retention is over."""
+    """Delete deliveries whose retention is over, and disable endpoints whose users lost the right to them."""
     delete_expired()
 
 
 def delete_expired() -> None:
     """Do what `forget` does, without Celery."""
+    disable_endpoints_of_former_users(now=timezone.now())
     while delete_old_deliveries(now=timezone.now()):
         pass
 

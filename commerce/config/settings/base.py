@@ -185,6 +185,7 @@ if not CELERY_BROKER_URL:
 # are kept for a while.
 WEBHOOK_ALLOW = read_webhook_receivers(env.list("STOA_SHOP_WEBHOOK_ALLOW"), "STOA_SHOP_WEBHOOK_ALLOW")
 WEBHOOK_RETENTION = timedelta(days=7)
+WEBHOOK_ROLES = ["STORE_OWNER", "SUPER_ADMIN"]
 MIGRATION_MODULES = {"commerce_webhooks": "commerce.webhooks.migrations"}
 
 # Any OpenAI-compatible server; the default is Stoa's inference service with its built-in model.

@@ -123,6 +123,7 @@ FILE_UPLOAD_PERMISSIONS, FILE_UPLOAD_DIRECTORY_PERMISSIONS = 0o600, 0o700
 # Webhook receivers, as host:port, that may have private addresses. All others must be public.
 WEBHOOK_ALLOW = read_webhook_receivers(env.list("STOA_WEBHOOK_ALLOW"))
 WEBHOOK_RETENTION = BATCH_RETENTION  # of deliveries that have ended
+WEBHOOK_ROLES = ["STORE_OWNER", "STAFF", "SUPER_ADMIN"]  # those with the permission `run_inference`
 MIGRATION_MODULES = {"inference_webhooks": "inference.webhooks.migrations"}
 
 # Open WebSockets per process, of all users and of one.

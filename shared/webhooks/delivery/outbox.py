@@ -191,7 +191,8 @@ class _InFlightUsage:
 def _start_attempt(delivery: Delivery, now: datetime) -> DeliveryRequest | None:
     """Claim a locked delivery and sign it. Return None if it must not be sent; that is then recorded."""
     endpoint = delivery.endpoint
-    if not (endpoint.is_enabled and endpoint.user.is_active):
+    user = endpoint.user
+    if not (endpoint.is_enabled and user.is_active and user.role in settings.WEBHOOK_ROLES):
         _finish(delivery, DeliveryState.CANCELLED, now)
         return None
     delivery.state, delivery.due_at = DeliveryState.SENDING, now + LEASE_DURATION

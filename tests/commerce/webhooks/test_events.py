@@ -1,6 +1,7 @@
 """Events of the shop: what is announced, to whom, and that it is committed with its change."""
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -20,9 +21,11 @@ from commerce.shops.models import Shop
 from commerce.webhooks.events import ShopEvent
 from shared.accounts.models import User
 from shared.accounts.roles import Role
+from shared.accounts.services import change_user
 from shared.webhooks.delivery.outbox import deliver_due
-from shared.webhooks.models import Delivery, DeliveryState
-from shared.webhooks.services import create_endpoint
+from shared.webhooks.models import Delivery, DeliveryState, Endpoint
+from shared.webhooks.services import change_endpoint, create_endpoint
+from shared.webhooks.tasks import delete_expired
 from tests.commerce.conftest import make_user
 from tests.commerce.orders.factories import buy, make_goods, move, other_shop
 from tests.commerce.reviews.factories import review
@@ -127,6 +130,34 @@ def test_only_owners_and_super_admins_are_told_and_only_what_they_asked_for(shop
     assert [data["shop_id"] for _, data in sent_to(admin)] == [shop.pk, former.pk]
     assert [data["shop_id"] for _, data in sent_to(shop.owner)] == [shop.pk]
     assert sent_to(demoted) == sent_to(rival) == []
+
+
+def test_whoever_lost_the_right_to_webhooks_gets_nothing_more(shop: Shop, customer: User, settings: Settings):
+    owner, now = shop.owner, timezone.now()
+    with running_receiver(respond_with(200)) as receiver:
+        settings.WEBHOOK_ALLOW = frozenset({receiver.authority})
+        for name in ("due", "later"):
+            listen(owner, url=f"{receiver.url}/{name}")
+        review(customer, make_goods(shop))
+        later = Delivery.objects.filter(url__endswith="later")
+        later.update(due_at=now + timedelta(hours=1))
+        change_user(user=owner, name=owner.name, email=owner.email, role=Role.CUSTOMER, is_active=True)
+
+        assert deliver_due() == 0
+        assert Delivery.objects.get(url__endswith="due").state == DeliveryState.CANCELLED
+        delete_expired()
+        assert later.get().state == DeliveryState.CANCELLED
+        change_user(user=owner, name=owner.name, email=owner.email, role=Role.STORE_OWNER, is_active=True)
+        assert not Endpoint.objects.filter(is_enabled=True).exists()
+
+        endpoint, _ = Endpoint.objects.for_user(owner)
+        change_endpoint(
+            user=owner, endpoint_id=endpoint.public_id, url=None, events=None, is_enabled=True, now=timezone.now()
+        )
+        review(make_user(Role.CUSTOMER, "second"), make_goods(shop, "shade"))
+        delete_expired()
+        assert deliver_due() == 1
+    assert receiver.connections == 1
 
 
 def test_an_event_is_rolled_back_with_its_change_and_costs_one_query_if_nobody_listens(shop: Shop, customer: User):
