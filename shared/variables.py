@@ -172,6 +172,8 @@ _INFERENCE = (
     Variable("STOA_MODELS_DIR", VariableType.LIST, [], "Folders of models. Downloads go into the first.", default_description="`var/models`"),
     Variable("STOA_LOAD", VariableType.LIST, ["stoa-describer", "stoa-encoder"], "Models that are loaded on the first start. Later starts load what operators last chose."),
     Variable("STOA_REMOTE_MODELS", VariableType.SECRET, "", "JSON array of models of other servers, with their API keys."),
+    Variable("STOA_URL", VariableType.STRING, "", "Model server that commands for clients use over HTTP: `run`, `chat`, `bench`, `models` and `batch`.", default_description="this machine's", format=_URL),
+    Variable("STOA_API_KEY", VariableType.SECRET, "", "API key that these commands send to `STOA_URL`."),
     Variable("STOA_MODERATION_MODEL", VariableType.STRING, "", "Model of `POST /v1/moderations`: a classifier, or a text-generation model, which answers a question per category.", default_description="none"),
     Variable("STOA_MODERATION_LABELS", VariableType.LIST, [], "Moderation categories of a classifier's labels that are named otherwise.", format=_LABEL),
     Variable("STOA_MEMORY_BUDGET", VariableType.BYTES, "", "Memory for the weights and caches of all loaded models.", default_description="no limit"),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from django.conf import settings
 
+from inference.cli.server import run_remotely
 from inference.engine import HostUnavailable, LoadOptions, ModelState
 from inference.registry.clients import host
 from inference.registry.model_status import is_loaded
@@ -25,6 +26,7 @@ async def loaded_model(model: str) -> AsyncIterator[None]:
 
     Raise as `services.load_model` does.
     """
+    run_remotely(model)
     if model in settings.REMOTE_MODELS:
         yield
         return

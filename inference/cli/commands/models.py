@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -21,12 +22,12 @@ from rich.progress import (
 
 from inference.cli.errors import EXIT_NOT_FOUND, EXIT_USAGE, exit_with_error
 from inference.cli.output import JsonOption, format_bytes, print_json, print_table
+from inference.cli.server import call_server, is_remote, model_path
 from inference.downloads.services import add_model, download_model, remove_model
 from inference.engine import EngineError, HostUnavailable
 from inference.protocol.native.models import LoadModelRequest, ModelInfo, ModelList
 from inference.protocol.parsing import parse_struct
 from inference.registry import model_status, services
-from inference.registry.catalog import model_not_found, read_catalog
 from shared.api.errors import ApiError
 
 app = typer.Typer(help="Manage models.", no_args_is_help=True)
@@ -39,7 +40,7 @@ def list_(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as GET /models returns it.")] = False,
 ) -> None:
     """List all models and their states."""
-    models = asyncio.run(model_status.list_models())
+    models = _read_models()
     if as_json:
         typer.echo(msgspec.json.format(msgspec.json.encode(ModelList(models))).decode())
         return
@@ -50,9 +51,11 @@ def list_(
 @app.command()
 def show(model: ModelId, as_json: JsonOption = False) -> None:
     """Show all fields of a model."""
-    info = next((info for info in asyncio.run(model_status.list_models()) if info.id == model), None)
+    models = _read_models()
+    info = next((info for info in models if info.id == model), None)
     if info is None:
-        exit_with_error(model_not_found(model, read_catalog()))
+        names = ", ".join(info.id for info in models) or "none"
+        exit_with_error(f"There is no model {model!r}. Available: {names}.", EXIT_NOT_FOUND)
     fields = msgspec.to_builtins(info)
     if as_json:
         print_json(fields)
@@ -87,15 +90,18 @@ def load(
     }
     try:
         body = parse_struct({name: value for name, value in options.items() if value is not None}, LoadModelRequest)
-        loading = services.load_model(model_id=model, options=body.options(), actor=None, now=timezone.now())
-        report = asyncio.run(loading)
+        if is_remote():
+            report = call_server("POST", model_path(model, "load"), msgspec.to_builtins(body))
+        else:
+            loading = services.load_model(model_id=model, options=body.options(), actor=None, now=timezone.now())
+            report = msgspec.to_builtins(asyncio.run(loading))
     except (ApiError, EngineError) as error:
         exit_with_error(error)
     if as_json:
-        print_json(msgspec.to_builtins(report))
+        print_json(report)
     else:
-        sizes = {name: value for name, value in msgspec.to_builtins(report).items() if name.endswith("_bytes")}
-        _print_fields(msgspec.to_builtins(report) | {name: format_bytes(value) for name, value in sizes.items()})
+        sizes = {name: value for name, value in report.items() if name.endswith("_bytes")}
+        _print_fields(report | {name: format_bytes(value) for name, value in sizes.items()})
 
 
 @app.command()
@@ -105,7 +111,10 @@ def unload(
 ) -> None:
     """Unload a model from the running server, and do not load it again after a restart."""
     try:
-        asyncio.run(services.unload_model(model_id=model, force=force, actor=None, now=timezone.now()))
+        if is_remote():
+            call_server("POST", model_path(model, "unload"), {"force": force})
+        else:
+            asyncio.run(services.unload_model(model_id=model, force=force, actor=None, now=timezone.now()))
     except HostUnavailable:  # the desired state was set before
         typer.echo(f"No model host is running. {model} will not be loaded again.", err=True)
         return
@@ -198,6 +207,16 @@ def remove(
     except (ApiError, EngineError) as error:
         exit_with_error(error)
     typer.echo(f"Removed {model}", err=True)
+
+
+def _read_models() -> Sequence[ModelInfo]:
+    """Return the models of this machine, or of the server that STOA_URL names."""
+    if not is_remote():
+        return asyncio.run(model_status.list_models())
+    try:
+        return msgspec.convert(call_server("GET", "/models"), ModelList).models
+    except (ApiError, EngineError) as error:
+        exit_with_error(error)
 
 
 def _row(model: ModelInfo) -> tuple[object, ...]:
