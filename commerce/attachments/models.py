@@ -33,6 +33,7 @@ class Attachment(models.Model):
     # What a cropped image should show, as fractions of the width and the height.
     focal_x = models.FloatField(null=True, blank=True)
     focal_y = models.FloatField(null=True, blank=True)
+    has_avif = models.BooleanField("has AVIF variants", default=False, db_default=False, editable=False)
     sizes_made_at = models.DateTimeField(null=True, blank=True, editable=False)  # null until a worker has made them
     created_at = models.DateTimeField(auto_now_add=True, db_index=True)
     updated_at = models.DateTimeField(auto_now=True)

@@ -24,7 +24,7 @@ UPLOADED = {
     "thumbnail": f"{MEDIA}/sizes/thumbnail.webp",
     "alt": "A blue teapot",
     "focal_point": {"x": 0.4, "y": 0.6},
-    "variants": [{"url": f"{MEDIA}/sizes/w320.webp", "width": 320, "height": 240}],
+    "variants": [{"url": f"{MEDIA}/sizes/w320.webp", "width": 320, "height": 240, "avif": f"{MEDIA}/sizes/w320.avif"}],
 }
 PRESIGNED = {
     "upload_id": "WzQyLCI5Zjg2ZDA4MTg4NGM3ZDY1OSIsInRlYXBvdC5qcGciXQ:1vHk2q:mZ4",

@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from commerce.attachments import storage
-from commerce.attachments.images.sizes import variant_sizes
+from commerce.attachments.images.sizes import as_avif, variant_sizes
 from commerce.attachments.models import Attachment
 from commerce.attachments.records import AttachmentRecordSerializer, FocalPointSerializer
 
@@ -16,6 +16,9 @@ class VariantSerializer(serializers.Serializer[Any]):
     url = serializers.URLField(help_text="URL of the copy.")
     width = serializers.IntegerField(help_text="Width in pixels.")
     height = serializers.IntegerField(help_text="Height in pixels.")
+    avif = serializers.URLField(
+        allow_null=True, help_text="URL of the same copy as AVIF; null without one, or until a worker has made it."
+    )
 
 
 class UploadedSerializer(AttachmentRecordSerializer):
@@ -34,6 +37,7 @@ class UploadedSerializer(AttachmentRecordSerializer):
                     "url": storage.size_url(instance, size, request),
                     "width": size.width,
                     "height": size.height,
+                    "avif": storage.size_url(instance, as_avif(size), request) if instance.has_avif else None,
                 }
                 for size in variant_sizes(instance.width, instance.height)
             ]

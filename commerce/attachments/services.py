@@ -19,6 +19,7 @@ from django.db import connection, transaction
 
 from commerce.attachments import storage
 from commerce.attachments.images.limits import InvalidImage
+from commerce.attachments.images.sizes import ImageSize
 from commerce.attachments.models import Attachment, ScheduledDeletion
 from commerce.attachments.quota import require_free_storage
 from commerce.attachments.uploads import preparation
@@ -84,8 +85,13 @@ def _build_attachment(owner: User, file: PreparedFile, now: datetime) -> Attachm
         size=file.length,
         width=file.width,
         height=file.height,
+        has_avif=_has_avif(file.sizes or []),
         sizes_made_at=now if file.width and file.sizes is not None else None,
     )
+
+
+def _has_avif(sizes: Sequence[tuple[ImageSize, Any]]) -> bool:
+    return any(size.format == "avif" for size, _ in sizes)
 
 
 def _require_free_storage(owner: User, attachments: Sequence[Attachment]) -> None:
@@ -183,7 +189,9 @@ def make_sizes(*, attachment_id: int, now: datetime) -> None:
             if Attachment.objects.select_for_update().filter(pk=attachment_id, sizes_made_at=None).exists():
                 for size, copy in sizes:
                     storage.save(storage.size_path(attachment, size), copy)
-                Attachment.objects.filter(pk=attachment_id).update(sizes_made_at=now, updated_at=now)
+                Attachment.objects.filter(pk=attachment_id).update(
+                    sizes_made_at=now, has_avif=_has_avif(sizes), updated_at=now
+                )
 
 
 def collect_garbage(*, now: datetime, include_running: bool = False) -> int:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import IO, Any
 
-from PIL import Image, ImageCms, ImageOps, ImageSequence
+from PIL import AvifImagePlugin, Image, ImageCms, ImageOps, ImageSequence
 
 from commerce.attachments.images.limits import MAX_FRAMES, MAX_PIXELS
 
@@ -30,7 +30,10 @@ _ANIMATION_OPTIONS: dict[str, dict[str, Any]] = {
     "WEBP": {"quality": 90, "method": 0},
 }
 _LOSSLESS_WEBP_OPTIONS = {"lossless": True, "quality": 50, "method": 2}
-_SMALL_COPY_OPTIONS = {"quality": 80, "method": 4}
+_SMALL_COPY_OPTIONS: dict[str, dict[str, Any]] = {
+    "webp": {"quality": 80, "method": 4},
+    "avif": {"quality": 60, "speed": 9, "max_threads": 1},
+}
 
 
 def rewrite(source: IO[bytes], content_type: str) -> tuple[bytes, int, int]:
@@ -48,21 +51,27 @@ def rewrite(source: IO[bytes], content_type: str) -> tuple[bytes, int, int]:
         return output.getvalue(), *size
 
 
-def make_sizes(source: IO[bytes], content_type: str, sizes: Sequence[tuple[int, int]]) -> list[bytes]:
-    """Return WebP copies of the first frame, each of exactly one of these widths and heights."""
+def make_sizes(source: IO[bytes], content_type: str, sizes: Sequence[tuple[int, int, str]]) -> list[bytes]:
+    """Return copies of the first frame, each of exactly one of these widths, heights and formats, `webp` or `avif`.
+
+    A copy is empty where this Pillow was built without AVIF.
+    """
     with Image.open(source, formats=[_DECODERS[content_type]]) as image:
-        image.draft("RGB", max(sizes))  # lets a JPEG be decoded at about the size that is needed
-        original = _to_webp_mode(_strip(image))
-        return [_small_copy(original, size) for size in sizes]
+        image.draft("RGB", max(sizes)[:2])  # lets a JPEG be decoded at about the size that is needed
+        original = _to_copy_mode(_strip(image))
+        return [_small_copy(original, *size) for size in sizes]
 
 
-def _small_copy(original: Image.Image, size: tuple[int, int]) -> bytes:
+def _small_copy(original: Image.Image, width: int, height: int, copy_format: str) -> bytes:
+    if copy_format == "avif" and not AvifImagePlugin.SUPPORTED:
+        return b""
     output = io.BytesIO()
-    original.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0).save(output, "WEBP", **_SMALL_COPY_OPTIONS)
+    small = original.resize((width, height), Image.Resampling.LANCZOS, reducing_gap=3.0)
+    small.save(output, copy_format.upper(), **_SMALL_COPY_OPTIONS[copy_format])
     return output.getvalue()
 
 
-def _to_webp_mode(image: Image.Image) -> Image.Image:
+def _to_copy_mode(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):  # 16-bit grayscale
         image = image.point(lambda value: value / 256).convert("L")
     has_alpha = "A" in image.mode or "transparency" in image.info

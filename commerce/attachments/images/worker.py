@@ -92,7 +92,7 @@ def _rewrite(job: dict[str, Any], source: int, targets: list[int]) -> dict[str, 
 def _make_sizes(job: dict[str, Any], source: int, targets: list[int]) -> dict[str, Any]:
     with os.fdopen(source, "rb") as image:
         image.seek(0)
-        copies = processing.make_sizes(image, job["content_type"], [(width, height) for width, height in job["sizes"]])
+        copies = processing.make_sizes(image, job["content_type"], [tuple(size) for size in job["sizes"]])
     for target, content in zip(targets, copies, strict=True):
         _write(target, content)
     return {}

@@ -54,11 +54,14 @@ class ImageWorker:
         source: IO[bytes],
         targets: Sequence[IO[bytes]],
         content_type: str,
-        sizes: Sequence[tuple[int, int]],
+        sizes: Sequence[tuple[int, int, str]],
         *,
         user: str = "",
     ) -> None:
-        """Write a WebP copy of each width and height into its target. Raises as `rewrite` does."""
+        """Write a copy of each width, height and format into its target, as `processing.make_sizes` does.
+
+        Raises as `rewrite` does.
+        """
         self._run_job({"do": "sizes", "content_type": content_type, "sizes": list(sizes)}, [source, *targets], user)
 
     def stop(self) -> None:

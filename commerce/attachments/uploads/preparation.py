@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
+import structlog
 from django.conf import settings
 
 from commerce.attachments.images.headers import read_header
@@ -33,6 +34,8 @@ FIELD = "attachment[]"
 # Smaller copies of larger images are made by a worker, after the upload is answered.
 MAX_INLINE_PIXELS = 2_000_000
 _MAX_SHOWN_NAME_LENGTH = 100
+
+logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,12 +172,17 @@ def make_sizes(
 ) -> list[tuple[ImageSize, IO[bytes]]]:
     """Return the smaller copies of an image, in temporary files that `open_files` closes.
 
-    Raises as `prepare_files` does, and InvalidImage.
+    Without those in AVIF where Pillow was built without it. Raises as `prepare_files` does, and InvalidImage.
     """
     sizes = all_sizes(width, height)
     targets = [open_files.enter_context(temporary_file()) for _ in sizes]
-    image_worker.make_sizes(file, targets, file_type, [(size.width, size.height) for size in sizes], user=user)
-    return list(zip(sizes, targets, strict=True))
+    image_worker.make_sizes(
+        file, targets, file_type, [(size.width, size.height, size.format) for size in sizes], user=user
+    )
+    copies = [(size, target) for size, target in zip(sizes, targets, strict=True) if target.seek(0, 2)]
+    if len(copies) < len(sizes):
+        logger.warning("avif_unsupported", reason="Pillow was built without AVIF; images get WebP variants only.")
+    return copies
 
 
 def temporary_file() -> IO[bytes]:

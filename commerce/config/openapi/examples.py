@@ -27,6 +27,7 @@ FIELD_EXAMPLES: dict[str, Any] = {
     "attribute_id": 4,
     "attribute_value_id": 7,
     "averageOrderValue": 23.65,
+    "avif": "https://shop.example/media/attachments/9f86d081884c7d659a2feaa0c55ad015/sizes/w320.avif",
     "cancelled_at": "2026-01-10T10:45:00.000000Z",
     "category_id": 3,
     "category_name": "Lamps",

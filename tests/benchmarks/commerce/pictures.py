@@ -34,13 +34,13 @@ def in_worker(process: ImageWorker, content: bytes, content_type: str) -> None:
         source.flush()
         sizes = all_sizes(*process.rewrite(source, target, content_type))
         with tempfile.TemporaryFile() as small:
-            process.make_sizes(target, [small], content_type, [(sizes[0].width, sizes[0].height)])
+            process.make_sizes(target, [small], content_type, [(sizes[0].width, sizes[0].height, "webp")])
 
 
 def in_process(content: bytes, content_type: str) -> None:
     written, width, height = processing.rewrite(io.BytesIO(content), content_type)
     size = all_sizes(width, height)[0]
-    processing.make_sizes(io.BytesIO(written), content_type, [(size.width, size.height)])
+    processing.make_sizes(io.BytesIO(written), content_type, [(size.width, size.height, "webp")])
 
 
 def milliseconds(work: Callable[[], None], rounds: int) -> float:

@@ -94,8 +94,8 @@ def compare_rows_and_files() -> dict[str, Any]:
     for attachment in Attachment.objects.all():
         expected.add(f"attachments/{attachment.key}/{attachment.name}")
         if attachment.is_image:
-            names = ("thumbnail", "w320")
-            expected |= {f"attachments/{attachment.key}/sizes/{name}.webp" for name in names}
+            names = ("thumbnail.webp", "w320.webp", "w320.avif")
+            expected |= {f"attachments/{attachment.key}/sizes/{name}" for name in names}
     root = Path(settings.MEDIA_ROOT)
     files = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
     folders = len(list((root / "attachments").iterdir()))

@@ -82,6 +82,7 @@ def test_files_are_stored_in_the_bucket_with_our_response_headers(upload: Upload
         [
             f"attachments/{pdf.key}/größe.pdf",
             f"{folder}/sizes/thumbnail.webp",
+            f"{folder}/sizes/w320.avif",
             f"{folder}/sizes/w320.webp",
             f"{folder}/tea.png",
         ]
@@ -91,6 +92,7 @@ def test_files_are_stored_in_the_bucket_with_our_response_headers(upload: Upload
     assert stored.content_disposition == "attachment; filename*=UTF-8''gr%C3%B6%C3%9Fe.pdf"
     assert stored.cache_control == "public, max-age=86400"
     assert bucket.Object(f"{folder}/sizes/thumbnail.webp").content_type == "image/webp"
+    assert bucket.Object(f"{folder}/sizes/w320.avif").content_type == "image/avif"
 
 
 def test_file_redirects_to_a_signed_url(upload: Upload, client: Client):

@@ -58,7 +58,8 @@ def test_thumbnail_url_is_known_before_the_worker_makes_the_file(upload: Upload,
     wait_for(attachment, worker)
 
     folder = media_root / "attachments" / attachment.key
-    sizes = ["sizes/thumbnail.webp", "sizes/w1280.webp", "sizes/w320.webp", "sizes/w640.webp"]
+    variants = [f"sizes/w{width}.{extension}" for width in (1280, 320, 640) for extension in ("avif", "webp")]
+    sizes = ["sizes/thumbnail.webp", *variants]
     assert files_in(folder) == ["large.jpg", *sizes]
     with Image.open(folder / "sizes" / "thumbnail.webp") as thumbnail:
         assert thumbnail.size == (309, 232)
@@ -81,7 +82,7 @@ def test_without_a_broker_sizes_are_made_at_once(upload: Upload, settings: Setti
     upload(("large.jpg", image_file("JPEG", 2000, 1500)))
 
     assert Attachment.objects.get().sizes_made_at is not None
-    assert len(files_in(media_root)) == 5
+    assert len(files_in(media_root)) == 8
 
 
 def test_unreachable_broker_does_not_fail_the_upload(upload: Upload, monkeypatch: pytest.MonkeyPatch):

@@ -1,13 +1,20 @@
 """Tests of POST /api/attachments."""
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
+import structlog
 from django.test import Client
-from PIL import Image
+from PIL import AvifImagePlugin, Image
 
+from commerce.attachments.images import processing
+from commerce.attachments.images.sizes import all_sizes
 from commerce.attachments.models import Attachment, ScheduledDeletion
+from commerce.attachments.quota import storage_quota
+from commerce.attachments.uploads import preparation
 from shared.accounts.models import User
 from tests.commerce.attachments.conftest import Upload, files_in
 from tests.commerce.attachments.samples import TYPES, epub_file, image_file, pdf_file, zip_file
@@ -29,18 +36,69 @@ def test_image_is_stored_with_a_thumbnail_and_variants(upload: Upload, media_roo
             "thumbnail": f"{base}/sizes/thumbnail.webp",
             "alt": "",
             "focal_point": None,
-            "variants": [{"url": f"{base}/sizes/w{w}.webp", "width": w, "height": w // 2} for w in (320, 640)],
+            "variants": [
+                {"url": f"{base}/sizes/w{w}.webp", "width": w, "height": w // 2, "avif": f"{base}/sizes/w{w}.avif"}
+                for w in (320, 640)
+            ],
         }
     ]
     folder = media_root / "attachments" / attachment.key
-    copies = ["thumbnail.webp", "w320.webp", "w640.webp"]
+    copies = ["thumbnail.webp", "w320.avif", "w320.webp", "w640.avif", "w640.webp"]
     assert files_in(folder) == [f"my-photo.{extension}", *(f"sizes/{name}" for name in copies)]
     with Image.open(folder / f"my-photo.{extension}") as stored:
         assert (stored.format, stored.size) == (image_format, (800, 400))
     with Image.open(folder / "sizes" / "thumbnail.webp") as thumbnail:
         assert (thumbnail.format, thumbnail.size) == ("WEBP", (368, 184))
+    with Image.open(folder / "sizes" / "w320.avif") as variant:
+        assert (variant.format, variant.size) == ("AVIF", (320, 160))
     assert attachment.size == (folder / f"my-photo.{extension}").stat().st_size
+    quota = storage_quota(attachment.owner)
+    assert (quota.max_bytes - quota.remaining_bytes, quota.max_files - quota.remaining_files) == (attachment.size, 1)
     assert not ScheduledDeletion.objects.exists()
+
+
+def test_pillow_without_avif_makes_webp_variants_alone(
+    upload: Upload, media_root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(AvifImagePlugin, "SUPPORTED", False)
+    monkeypatch.setattr(preparation.image_worker, "make_sizes", make_sizes_in_this_process)
+
+    with structlog.testing.capture_logs() as logs:
+        [record] = upload(("a.png", image_file("PNG", 800, 400))).json()
+
+    assert [variant["avif"] for variant in record["variants"]] == [None, None]
+    folder = media_root / "attachments" / Attachment.objects.get().key
+    assert files_in(folder / "sizes") == ["thumbnail.webp", "w320.webp", "w640.webp"]
+    assert [log["event"] for log in logs] == ["avif_unsupported"]
+
+
+def make_sizes_in_this_process(
+    source: IO[bytes],
+    targets: Sequence[IO[bytes]],
+    content_type: str,
+    sizes: Sequence[tuple[int, int, str]],
+    **options: Any,
+) -> None:
+    for target, content in zip(targets, processing.make_sizes(source, content_type, sizes), strict=True):
+        target.write(content)
+
+
+def test_image_stored_before_avif_keeps_its_webp_variants(upload: Upload, customer: User):
+    upload(("a.png", image_file("PNG", 800, 400)))
+    Attachment.objects.update(has_avif=False)
+
+    [record] = Client(headers=bearer(customer)).get("/api/attachments").json()["data"]
+
+    assert [(variant["width"], variant["avif"]) for variant in record["variants"]] == [(320, None), (640, None)]
+
+
+def test_very_tall_copies_are_webp_alone():
+    sizes = all_sizes(1400, 17900)
+
+    assert [size.file_name for size in sizes if size.format == "avif"] == ["w320.avif"]
+    assert [size.file_name for size in sizes if size.format == "webp"] == [
+        "thumbnail.webp", "w320.webp", "w640.webp", "w1280.webp",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -134,17 +134,17 @@ def test_animation_keeps_its_frames_and_durations(worker: ImageWorker, image_for
             assert image.info["duration"] == 80
 
 
-def test_smaller_copy_has_exactly_the_requested_size(worker: ImageWorker):
+def test_smaller_copy_has_exactly_the_requested_size_and_format(worker: ImageWorker):
     for image_format, content_type in TYPES.items():
         with (
             temporary_file(image_file(image_format, 900, 600)) as source,
             temporary_file() as first,
             temporary_file() as second,
         ):
-            worker.make_sizes(source, [first, second], content_type, [(348, 232), (320, 213)])
-            for target, size in ((first, (348, 232)), (second, (320, 213))):
+            worker.make_sizes(source, [first, second], content_type, [(348, 232, "webp"), (320, 213, "avif")])
+            for target, form in ((first, ("WEBP", (348, 232))), (second, ("AVIF", (320, 213)))):
                 with Image.open(target) as small:
-                    assert (small.format, small.size) == ("WEBP", size)
+                    assert (small.format, small.size) == form
 
 
 def test_killed_child_refuses_its_image_and_the_next_image_is_accepted(worker: ImageWorker):
@@ -190,7 +190,7 @@ def test_concurrent_threads_get_their_own_replies(worker: ImageWorker):
 
     def rewrite_one(width: int) -> None:
         with temporary_file(image_file("PNG", width, 10)) as source, temporary_file() as target:
-            sizes[width] = worker.rewrite(source, target, "image/png")
+            sizes[width] = worker.rewrite(source, target, "image/png", user=str(width))
 
     threads = [threading.Thread(target=rewrite_one, args=[width]) for width in range(10, 30)]
     for thread in threads:
