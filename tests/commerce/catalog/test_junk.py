@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from commerce.catalog.models import Product
 from commerce.shops import services
@@ -18,6 +19,8 @@ JUNK = (
     [], [1], [None], [[]], [{"id": 2**63}], [{"id": -1}], {}, {"id": None}, {"id": True}, {"id": "1"}, {"a": [1]},
     list(range(200)), [{}] * 200,
 )  # fmt: skip
+# Values that reach a database; what the others meet is the same code on every database.
+STORED_JUNK = (0, 2**31, 2**63, 10**30, 1e300, "x" * 300, "\u0661", "\ud7ff\u202e", [{"id": 2**63}], {"a": [1]})
 PRODUCT_FIELDS = (
     "shop_id", "name", "slug", "language", "description", "type_id", "product_type", "status", "currency", "price",
     "sale_price", "sku", "quantity", "is_taxable", "unit", "height", "width", "length", "image", "gallery",
@@ -28,11 +31,15 @@ SHELF_FIELDS = ("name", "slug", "language", "type_id", "parent_id", "parent")
 ANSWERS = {200, 201, 400, 403, 404, 422}
 
 
+def junk_values() -> tuple[Any, ...]:
+    return JUNK if connection.vendor == "sqlite" else STORED_JUNK
+
+
 def statuses(client: Any, method: str, path: str, whole: dict[str, Any], fields: tuple[str, ...]) -> set[int]:
     return {
         getattr(client, method)(path, whole | {field: junk}, content_type="application/json").status_code
         for field in fields
-        for junk in JUNK
+        for junk in junk_values()
     }
 
 
@@ -58,7 +65,7 @@ def test_hostile_values_in_a_changed_product_are_client_errors(client_of: ApiCli
 )
 def test_hostile_values_in_a_variation_are_client_errors(client_of: ApiClient, lamp: Product, owner: User, field: str):
     client = client_of(owner)
-    for junk in JUNK:
+    for junk in junk_values():
         item = {"title": "S", "price": 1} | {field: junk}
         for sent in ({"variations": [item]}, {"variation_options": {"upsert": [item]}}):
             body = {"product_type": "variable"} | sent
@@ -71,7 +78,7 @@ def test_hostile_values_in_variation_options_are_client_errors(
     client_of: ApiClient, lamp: Product, owner: User, field: str
 ):
     client = client_of(owner)
-    for junk in JUNK:
+    for junk in junk_values():
         sent = {"product_type": "variable", "variation_options": {field: junk}}
         assert client.put(f"/api/products/{lamp.pk}", sent, content_type="application/json").status_code in ANSWERS
 
