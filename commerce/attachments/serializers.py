@@ -37,9 +37,10 @@ class UploadedSerializer(AttachmentRecordSerializer):
                     "url": storage.size_url(instance, size, request),
                     "width": size.width,
                     "height": size.height,
-                    "avif": storage.size_url(instance, as_avif(size), request) if instance.has_avif else None,
+                    "avif": storage.size_url(instance, avif, request) if avif and instance.has_avif else None,
                 }
                 for size in variant_sizes(instance.width, instance.height)
+                for avif in [as_avif(size)]
             ]
         return record
 

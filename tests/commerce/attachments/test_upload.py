@@ -92,8 +92,18 @@ def test_image_stored_before_avif_keeps_its_webp_variants(upload: Upload, custom
     assert [(variant["width"], variant["avif"]) for variant in record["variants"]] == [(320, None), (640, None)]
 
 
-def test_very_tall_copies_are_webp_alone():
+def test_very_tall_copies_are_webp_alone(upload: Upload, customer: User):
+    upload(("a.png", image_file("PNG", 800, 400)))
+    Attachment.objects.update(width=1400, height=17900)
+
+    [record] = Client(headers=bearer(customer)).get("/api/attachments").json()["data"]
     sizes = all_sizes(1400, 17900)
+
+    assert [(one["width"], bool(one["avif"])) for one in record["variants"]] == [
+        (320, True),
+        (640, False),
+        (1280, False),
+    ]
 
     assert [size.file_name for size in sizes if size.format == "avif"] == ["w320.avif"]
     assert [size.file_name for size in sizes if size.format == "webp"] == [
