@@ -23,7 +23,7 @@ from shared.serving.asgi.bodies import DeadlineBody, GzipDecoder, SpooledBody, b
 from shared.serving.asgi.metrics import IN_PROGRESS, method_label, record_request
 from shared.serving.asgi.request_checks import apply_proxy_headers, get_header, trace_headers, validate_request
 from shared.serving.asgi.responses import ResponseSender, draining_error
-from shared.serving.asgi.types import Application, Headers, Receive, Scope, Send
+from shared.serving.asgi.types import Application, Event, Headers, Receive, Scope, Send
 from shared.serving.asgi.websockets import WebSocketGuard
 
 LIVENESS_PATH = "/livez"
@@ -85,6 +85,7 @@ class _HttpWrapper:
             tracing.trace_request("http", headers=headers, wanted=wanted) as span,
         ):
             origin = get_header(scope["headers"], b"origin").decode("latin-1")
+            receive, send = _marking_authenticated(scope, receive, send, fields)
             sender = ResponseSender(send, path=scope["path"], request_id=request_id, origin=origin)
             sender.headers = tracing.propagation_headers(span) if span else {}
             started = time.monotonic()
@@ -93,8 +94,6 @@ class _HttpWrapper:
                 await self._respond(scope, receive, sender)
             finally:
                 IN_PROGRESS.add(-1)
-                if "user_id" in fields and (mark_authenticated := scope.get("stoa.mark_authenticated")):
-                    mark_authenticated()
                 seconds = time.monotonic() - started
                 route = record_request(scope, sender.status, seconds)
                 _log(scope, sender.status, seconds, fields)
@@ -182,3 +181,25 @@ def _log(scope: Scope, status: int, seconds: float, fields: RequestFields) -> No
     level = "debug" if scope["path"] in PROBE_PATHS and status == 200 else "info"
     request = {"method": scope["method"], "path": scope["path"][:256], "status": status}
     getattr(logger, level)("request", **request, duration_ms=round(seconds * 1000, 1), **fields)
+
+
+def _marking_authenticated(scope: Scope, receive: Receive, send: Send, fields: RequestFields) -> tuple[Receive, Send]:
+    """Return the channel of a request that marks its connection as authenticated when the request is.
+
+    The mark is set with the next event in either direction: a long upload or stream keeps it from its beginning.
+    """
+    mark_authenticated = scope.get("stoa.mark_authenticated")
+    if mark_authenticated is None:
+        return receive, send
+
+    async def marking_receive() -> Event:
+        if "user_id" in fields:
+            mark_authenticated()
+        return await receive()
+
+    async def marking_send(event: Event) -> None:
+        if "user_id" in fields:
+            mark_authenticated()
+        await send(event)
+
+    return marking_receive, marking_send

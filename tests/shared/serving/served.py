@@ -119,6 +119,14 @@ async def signed_in(scope: Any, receive: Any, send: Any) -> None:
     await answer(send, b"{}")
 
 
+async def signed_in_stream(scope: Any, receive: Any, send: Any) -> None:
+    """Start a stream as a request whose credential is valid, and hold it until the client leaves."""
+    current_fields()["user_id"] = 1
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True})
+    await _until_left(receive)
+
+
 async def livez(scope: Any, receive: Any, send: Any) -> None:
     await answer(send, json.dumps({"left": len(left)}).encode())
 
@@ -142,7 +150,8 @@ async def socket(scope: Any, receive: Any, send: Any) -> None:
 
 
 ROUTES = {
-    f"/{view.__name__}": view for view in (echo, stream, endless, flood, stuck, fail, fail_late, page, signed_in, livez)
+    f"/{view.__name__}": view
+    for view in (echo, stream, endless, flood, stuck, fail, fail_late, page, signed_in, signed_in_stream, livez)
 }
 
 

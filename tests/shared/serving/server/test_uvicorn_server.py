@@ -242,6 +242,8 @@ def test_n9_an_address_has_so_many_connections_on_which_nobody_has_authenticated
     with ExitStack() as stack:
         (signed_in,) = opened(stack, served, 1, request("/signed_in"))
         assert whole_response(signed_in).startswith(b"HTTP/1.1 200")
+        for streamed in opened(stack, served, 2, request("/signed_in_stream")):
+            assert streamed.recv(12) == b"HTTP/1.1 200"
         half_sent = opened(stack, served, 5, HALF_SENT_HEAD)
         (refused,) = opened(stack, served, 1, b"")
         assert refused.recv(12) == b"HTTP/1.1 503"
@@ -251,7 +253,7 @@ def test_n9_an_address_has_so_many_connections_on_which_nobody_has_authenticated
         assert half_sent[0].recv(12) == b"HTTP/1.1 200"
         half_sent[0].close()
         half_sent[1].close()
-        wait_until_running(served, 4)
+        wait_until_running(served, 6)
         (free,) = opened(stack, served, 1, request("/echo"))
         assert free.recv(12) == b"HTTP/1.1 200"
 
