@@ -31,6 +31,19 @@ from shared.api.query_params import DEFAULT_LANGUAGE
 
 
 @dataclass(frozen=True, kw_only=True)
+class TotalsRow:
+    """Totals of the period or the previous one; only the platform has an average order value."""
+
+    first: date
+    last: date
+    revenue: int
+    refunds: int
+    orders: int
+    average_order_value: int | None
+    new_customers: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class PeriodRow:
     """A chart column beside the same column of the previous period, if there is one."""
 
@@ -116,6 +129,22 @@ class DashboardData:
             return []
         return self._column_sums(split_into_columns(self.previous_range, self.columns.unit))
 
+    def totals_rows(self, limit: int) -> list[TotalsRow]:
+        pairs = [(self.date_range, self.totals), (self.previous_range, self.previous_totals)]
+        return [
+            TotalsRow(
+                first=date_range.first,
+                last=date_range.last,
+                revenue=totals.revenue,
+                refunds=totals.refunds,
+                orders=totals.orders,
+                average_order_value=totals.average_order_value,
+                new_customers=totals.new_customers,
+            )
+            for date_range, totals in pairs[:limit]
+            if date_range and totals
+        ]
+
     def period_rows(self, limit: int) -> list[PeriodRow]:
         previous = self.previous_over_time
         return [
@@ -189,6 +218,7 @@ class DashboardData:
 DashboardTable = tuple[type[Any], Callable[[DashboardData, int], Sequence[Any]]]
 # The row type and the read of each table, by the name of its CSV file.
 TABLES: Mapping[str, DashboardTable] = {
+    "totals": (TotalsRow, DashboardData.totals_rows),
     "over-time": (PeriodRow, DashboardData.period_rows),
     "statuses": (StatusRow, DashboardData.status_rows),
     "shops": (ShopTotals, DashboardData.shop_rows),

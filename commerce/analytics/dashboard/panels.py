@@ -55,9 +55,11 @@ class Panel:
 
 def tiles(data: DashboardData) -> list[Tile]:
     current, previous, currency = data.totals, data.previous_totals, data.report.scope.currency
+    average, previous_average = current.average_order_value, previous.average_order_value if previous else None
     return [
         _tile("Revenue", current.revenue, previous.revenue if previous else None, currency),
         _tile("Orders", current.orders, previous.orders if previous else None),
+        *([] if average is None else [_tile("Average order value", average, previous_average, currency)]),
         _tile("Refunds", current.refunds, previous.refunds if previous else None, currency),
         _tile("New customers", current.new_customers, previous.new_customers if previous else None),
     ]

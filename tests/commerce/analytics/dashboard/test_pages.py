@@ -24,7 +24,7 @@ from tests.commerce.conftest import make_user
 from tests.commerce.reviews.factories import review
 
 DASHBOARD = "/admin/dashboard/"
-TABLES = ("over-time", "statuses", "shops", "category-sales", "category-products", "top-rated", "low-stock")
+TABLES = ("totals", "over-time", "statuses", "shops", "category-sales", "category-products", "top-rated", "low-stock")
 # The tables of one language: the API's list of the same rows, and the field with their names.
 LANGUAGE_TABLES = {
     "category-sales": ("category-wise-product-sale", "category_name"),
@@ -118,6 +118,32 @@ def test_the_page_shows_the_same_numbers_as_the_api(
     assert [(row.label, row.cells[2]) for row in panels["low-stock"].rows] == [
         (row["name"], str(row["quantity"])) for row in get_json(busy_market.clients[name], "low-stock-products")
     ]
+
+
+def test_the_platform_sees_the_average_order_value_on_the_page_and_in_the_totals_file(market: Market, now: datetime):
+    make_order(market.customers[0], market.products[:1], at=now)  # 12.50 and a fee of 4.90
+    make_order(market.customers[1], market.products[:2], at=now)
+    make_order(market.customers[1], market.products[:3], at=now, status="pending")
+    make_order(market.customers[1], market.products[:3], at=now - timedelta(days=3))
+    platform, owner = browser_client(market, "platform"), browser_client(market, "owner")
+    query = "?from=2026-03-28&to=2026-03-30"
+
+    for is_aggregated in (False, True):
+        if is_aggregated:
+            aggregate_ledger(now=now)
+        [tile] = [tile for tile in dashboard_context(platform, query)["tiles"] if tile.name == "Average order value"]
+        assert (tile.value, tile.previous, tile.change) == ("23.65 EUR", "42.40 EUR", "-44.2%")
+        names = [tile.name for tile in dashboard_context(owner, query)["tiles"]]
+        assert names == ["Revenue", "Orders", "Refunds", "New customers"]
+        assert download_csv(platform, "totals", query)[1:] == [
+            ["2026-03-28", "2026-03-30", "47.30", "0.00", "3", "23.65", "2"],
+            ["2026-03-25", "2026-03-27", "42.40", "0.00", "1", "42.40", "0"],
+        ]
+        assert download_csv(owner, "totals", query) == [
+            ["first", "last", "revenue (EUR)", "refunds (EUR)", "orders", "average_order_value (EUR)", "new_customers"],
+            ["2026-03-28", "2026-03-30", "37.50", "0.00", "4", "", "1"],
+            ["2026-03-25", "2026-03-27", "37.50", "0.00", "2", "", "0"],
+        ]
 
 
 CHOICE = '<select id="dash-language" name="language">'
