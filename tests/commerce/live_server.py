@@ -1,6 +1,7 @@
 """The shop as a real process on a port, with demo data in its own database."""
 
 import contextlib
+import fcntl
 import functools
 import json
 import os
@@ -98,15 +99,28 @@ def make_shop(environment: dict[str, str]) -> list[dict[str, str]]:
 
 def copy_shop(home: str | Path) -> list[dict[str, str]]:
     """Create a shop as `make_shop` does, from a copy of the database that the first call created."""
-    made, users = _made_shop()
-    shutil.copytree(made.name, home, dirs_exist_ok=True)
+    folder = _made_shop()
+    shutil.copytree(folder / "home", home, dirs_exist_ok=True)
+    users: list[dict[str, str]] = json.loads((folder / "users.json").read_text())
     return users
 
 
 @functools.cache
-def _made_shop() -> tuple[tempfile.TemporaryDirectory[str], list[dict[str, str]]]:
-    made = tempfile.TemporaryDirectory(prefix="stoa-made")
-    return made, make_shop(shop_environment(made.name))
+def _made_shop() -> Path:
+    """Return a folder with a shop: the run's, which its first process makes, or this process's without a run."""
+    folder = Path(os.environ.get("STOA_HOME") or _temporary_folder().name) / "made-shop"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "users.json").exists():
+            (folder / "home").mkdir(exist_ok=True)
+            (folder / "users.json").write_text(json.dumps(make_shop(shop_environment(str(folder / "home")))))
+    return folder
+
+
+@functools.cache
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="stoa-made")
 
 
 def start_server(environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:

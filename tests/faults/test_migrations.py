@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commerce.live_server import REPOSITORY, make_shop, shop_environment
+from tests.commerce.live_server import REPOSITORY, copy_shop, make_shop, shop_environment
 from tests.faults.conftest import StartPostgresql
 
 # Reverses the migrations of each own app, newest first, until an app that depends on it would be removed, and applies
@@ -95,7 +95,9 @@ def test_d8_reversing_and_reapplying_migrations_loses_no_row(home: Path, databas
     if database == "postgresql":
         start: StartPostgresql = request.getfixturevalue("start_postgresql")
         environment["DATABASE_URL"] = start().url
-    make_shop(environment)
+        make_shop(environment)
+    else:
+        copy_shop(home)
 
     result = run_script(REVERSE_AND_REAPPLY, environment)
 

@@ -20,7 +20,16 @@ import yaml
 from steps.backup import _copy_tree
 from steps.terminal import StepError
 
-from tests.commerce.live_server import REPOSITORY, ServedShop, make_shop, manage, shop_environment, start_server, url_of
+from tests.commerce.live_server import (
+    REPOSITORY,
+    ServedShop,
+    copy_shop,
+    make_shop,
+    manage,
+    shop_environment,
+    start_server,
+    url_of,
+)
 from tests.deploy.conftest import DEPLOY
 from tests.faults.test_database import add_address, own_id
 from tests.inference.running_server import run_manage
@@ -140,7 +149,7 @@ def test_a_backup_during_writes_restores_complete_and_sessions_stay_valid(
     installations: tuple[Installation, Installation], tmp_path: Path
 ):
     source, target = installations
-    users = make_shop(source.environment)
+    users = copy_shop(source.home) if "sqlite" in source.database_url else make_shop(source.environment)
     done = run_manage(
         source.environment | {"DJANGO_SETTINGS_MODULE": "inference.config.settings.test"}, "migrate", "-v0"
     )
@@ -179,7 +188,7 @@ def test_a_backup_during_writes_restores_complete_and_sessions_stay_valid(
 def test_a_backup_is_private_and_restore_overwrites_nothing(tmp_path: Path):
     with tempfile.TemporaryDirectory(prefix="stoa-source") as folder:
         source = Installation(Path(folder), f"sqlite:///{folder}/stoa.sqlite3")
-        manage(source.environment, "migrate", "-v0")
+        copy_shop(folder)
         backup = tmp_path / "backup"
         assert deploy_run(source, "backup", str(backup)).returncode == 0
         assert backup.stat().st_mode & 0o077 == 0
