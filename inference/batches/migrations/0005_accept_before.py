@@ -1,7 +1,10 @@
 from django.db import migrations, models
 
+from shared.migration_operations import AddIndexBesideWrites
+
 
 class Migration(migrations.Migration):
+    atomic = False
     dependencies = [("inference_batches", "0004_responses_and_messages")]
 
     operations = [
@@ -10,7 +13,7 @@ class Migration(migrations.Migration):
             name="accept_before",
             field=models.DateTimeField(blank=True, editable=False, null=True),
         ),
-        migrations.AddIndex(
+        AddIndexBesideWrites(
             model_name="batch",
             index=models.Index(
                 condition=models.Q(("accept_before__isnull", False)),
