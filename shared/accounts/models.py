@@ -151,7 +151,9 @@ class SignIn(models.Model):
     refresh_id = models.UUIDField(default=uuid.uuid4)  # `jti` of the only valid refresh token
     # `jti` of the refresh token before: for some seconds it is answered with the pair that it was exchanged for.
     previous_refresh_id = models.UUIDField(null=True)
-    token_version = models.PositiveIntegerField(null=True)  # of the user at the sign-in; null: of an earlier version
+    token_version = models.PositiveIntegerField(
+        null=True
+    )  # of the user; null: not refreshed since an earlier version of Stoa
     created_at = models.DateTimeField()
     refreshed_at = models.DateTimeField()
     expires_at = models.DateTimeField()

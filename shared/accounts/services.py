@@ -164,6 +164,7 @@ def refresh_tokens(*, refresh: str, now: datetime) -> TokenPair:
     SignIn.objects.filter(id=sign_in.id, refresh_id=token.token_id, revoked_at=None).update(
         refresh_id=uuid.uuid4(),
         previous_refresh_id=token.token_id,
+        token_version=token.token_version,
         refreshed_at=used_at,
         expires_at=used_at + RefreshToken.lifetime,
     )

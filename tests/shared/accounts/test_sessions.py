@@ -2,17 +2,20 @@
 
 import uuid
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.contrib.sessions.models import Session
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
 from shared.accounts import tasks
 from shared.accounts.authentication import authenticate
 from shared.accounts.models import SignIn, SignInNetwork, User
-from shared.accounts.services import change_password, sign_out
+from shared.accounts.services import change_password, refresh_tokens, sign_out
 from shared.api.idempotency.store import try_claim_key
 from shared.api.models import KeyedRequest
 from tests.shared.accounts.conftest import PASSWORD, is_accepted, make_user, opens, signed_in
@@ -71,8 +74,22 @@ def test_sign_ins_that_have_ended_are_not_listed(user: User) -> None:
     signed_in(user)
     change_password(user=user, old=PASSWORD, new="another good passphrase")
     user.refresh_from_db()
-    SignIn.objects.create(user=user, created_at=now, refreshed_at=now, expires_at=now + timedelta(days=1))
-    assert SignIn.objects.active_of(user, now=now).get().token_version is None
+    assert not SignIn.objects.active_of(user, now=now).exists()
+
+
+def test_sign_ins_of_an_earlier_version_end_with_a_new_password(user: User) -> None:
+    filled, refreshed = signed_in(user), signed_in(user)
+    versions = import_module("shared.accounts.migrations.0011_versions_of_sign_ins")
+    SignIn.objects.update(token_version=None)
+    versions.fill_token_versions(apps, connection.schema_editor())
+    SignIn.objects.filter(pk=authenticate(refreshed.access).sign_in.pk).update(token_version=None)  # type: ignore[union-attr]
+    assert len(listed(filled.access)) == 2
+    refresh_tokens(refresh=refreshed.refresh, now=timezone.now())
+    assert not SignIn.objects.filter(token_version=None).exists()
+
+    change_password(user=user, old=PASSWORD, new="another good passphrase")
+    user.refresh_from_db()
+    assert not SignIn.objects.active_of(user, now=timezone.now()).exists()
 
 
 def test_expired_sign_ins_sessions_networks_and_responses_are_deleted(
