@@ -18,6 +18,7 @@ from torch import Tensor
 from inference.engine.errors import InvalidRequest
 from inference.engine.sampling import ConstraintKind, OutputConstraint
 from inference.engine.sampling.closing import Closing, ClosingTokens
+from inference.engine.sampling.grammar_limits import check_grammar
 from inference.engine.sampling.multiple_of import check_multiples
 from inference.engine.sampling.string_bounds import with_string_bounds
 
@@ -107,7 +108,10 @@ class GrammarCompiler:
             )
         is_free = constraint.kind is ConstraintKind.GRAMMAR
         max_items = MAX_GRAMMAR_ROW_ITEMS if is_free else MAX_ROW_ITEMS
-        compiled = self.compile_grammar(_grammar(constraint, parameter, max_tokens), parameter, max_items)
+        grammar = _grammar(constraint, parameter, max_tokens)
+        if is_free:
+            check_grammar(grammar, parameter)
+        compiled = self.compile_grammar(grammar, parameter, max_items)
         if constraint.kind in (ConstraintKind.JSON_OBJECT, ConstraintKind.JSON_SCHEMA):
             compiled.closing = Closing(self._tokens_of_closing(), max_tokens)
         return compiled
@@ -138,9 +142,11 @@ class GrammarCompiler:
         matcher = LLMatcher(tokenizer, grammar + NO_FORCING, log_level=0, limits=limits)
         if not matcher.is_error():
             # The first mask takes longest, and shows whether the constraint can be satisfied.
-            matcher.compute_bitmask()
+            mask = matcher.compute_bitmask()
+            if max_items == MAX_GRAMMAR_ROW_ITEMS and not matcher.is_error():
+                _require_step(matcher, mask, parameter)
         if matcher.is_error():
-            raise InvalidRequest(f"`{parameter}` cannot be used: {_error_message(matcher)}", parameter=parameter)
+            raise _invalid(matcher, parameter)
         return TokenConstraint(matcher, tokenizer.vocab_size)
 
     def _llguidance_tokenizer(self) -> LLTokenizer:
@@ -179,6 +185,20 @@ class TokenMasks:
         self._executor.unsafe_compute_mask_ptr(matchers, bits.ctypes.data, words * 4, len(constraints))
         allowed = np.unpackbits(bits.view(np.uint8), axis=1, count=vocabulary, bitorder="little")
         return torch.from_numpy(allowed).bool()
+
+
+def _require_step(matcher: LLMatcher, mask: bytes, parameter: str) -> None:
+    """Raise InvalidRequest for a first row with too many items, which llguidance sees only after a token."""
+    allowed = np.unpackbits(np.frombuffer(mask, dtype=np.uint8), bitorder="little").nonzero()[0]
+    probe = matcher.deep_copy()
+    if len(allowed) and not probe.is_stopped():
+        probe.consume_token(int(allowed[0]))
+    if probe.is_error():
+        raise _invalid(probe, parameter)
+
+
+def _invalid(matcher: LLMatcher, parameter: str) -> InvalidRequest:
+    return InvalidRequest(f"`{parameter}` cannot be used: {_error_message(matcher)}", parameter=parameter)
 
 
 def _grammar(constraint: OutputConstraint, parameter: str, max_tokens: int) -> str:

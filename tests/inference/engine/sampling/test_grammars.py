@@ -4,7 +4,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, product
 from typing import Any
 
 import jsonschema
@@ -255,6 +255,40 @@ def test_an_ambiguous_grammar_ends_only_its_own_request(running: Running) -> Non
     assert last.finish_reason == FinishReason.ERROR
     assert "max is 500" in (last.error or "")
     jsonschema.validate(json.loads(collector.text("beside the ambiguous")), PERSON)
+
+
+WORDS = ["".join(letters) for letters in product("abcdefgh", repeat=4)]
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        "start: T\nT: " + " | ".join(f'"{word}"' for word in WORDS[:4000]),
+        "start: " + "\n  | ".join(f'/{word}/ "&: "' for word in WORDS[:400]),
+        "root ::= " + " | ".join(f'"{word}"' for word in WORDS[:400]),
+    ],
+)
+def test_a_grammar_of_many_alternatives_is_followed(running: Running, grammar: str) -> None:
+    text, _ = written(running, "alternatives", OutputConstraint(ConstraintKind.GRAMMAR, grammar), max_tokens=20)
+    assert text[:4] in WORDS
+
+
+def test_a_grammar_beyond_the_limits_is_rejected_with_the_limit(running: Running) -> None:
+    chain = "start: r0\n" + "\n".join(f"  ?r{number} : r{number + 1}" for number in range(3000)) + '\nr3000: "a"'
+    ambiguous = "start: " + " | ".join(['"a"'] * 9000)
+    intersections = "start: T\nT: " + " & ".join(f"/.*{word}.*/" for word in WORDS[:14])
+    alternatives = " | ".join(f'"{word}"' for word in WORDS[:3000])
+    for grammar, says in {
+        f"start: {alternatives}": "Current row has 3001 items; max is 500",
+        f"start: a b\na: {alternatives}\nb: a": "max is 500",
+        "root ::= " + " | ".join(f'"{word}"' for word in WORDS[:900]): "Current row has 901 items; max is 500",
+        chain: "3002 rules, and at most 500",
+        ambiguous: "Too many items (limit 5000",
+        intersections: "13 intersections (`&`), and at most 4",
+    }.items():
+        with pytest.raises(InvalidRequest, match=re.escape(says)) as refused:
+            running[0].submit(request("bad", OutputConstraint(ConstraintKind.GRAMMAR, grammar)))
+        assert refused.value.details["parameter"] == "grammar"
 
 
 def test_a_schema_of_many_properties_is_satisfied(running: Running) -> None:
