@@ -155,6 +155,14 @@ def test_o5_an_error_of_nginx_is_json_with_the_logged_request_id(proxy: int, tmp
     assert ids == [json.loads(line)["request_id"] for line in log.read_text().splitlines()]
 
 
+def test_n9_an_address_has_as_many_connections_as_the_projects_give_it():
+    source = (DEPLOY.parent / "shared" / "serving" / "server" / "http_protocol.py").read_text()
+    (limit,) = re.findall(r"^MAX_CONNECTIONS_PER_ADDRESS = (\d+)", source, re.MULTILINE)
+    for server in ("shop.example.com", "models.example.com"):
+        block = next(part for part in CONFIGURATION.split("\nserver {") if f"server_name {server};" in part)
+        assert re.findall(r"limit_conn (\w+) (\d+);", block) == [("stoa_connections", limit)]
+
+
 def body_limits(server: str) -> dict[str, int]:
     """Return the body limit of each location of a server in bytes; "/" stands for all others."""
     block = next(part for part in CONFIGURATION.split("\nserver {") if f"server_name {server};" in part)
