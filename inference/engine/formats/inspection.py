@@ -48,6 +48,7 @@ class ModelMetadata(msgspec.Struct, frozen=True, kw_only=True):
     context_size: the model's own limit, in tokens.
     dtype, quantization: of the files.
     cache_values: numbers in the KV cache per token.
+    embedding_values: numbers in the table of an encoder's token embeddings.
     """
 
     format: str
@@ -59,6 +60,7 @@ class ModelMetadata(msgspec.Struct, frozen=True, kw_only=True):
     dtype: str
     quantization: str
     cache_values: int
+    embedding_values: int = 0
 
 
 def fingerprint(path: Path) -> tuple[tuple[str, int, int], ...]:
@@ -113,16 +115,20 @@ def _inspect_folder(path: Path, config: dict[str, Any]) -> ModelMetadata:
     keys_per_token = (
         _first_positive(config, _LAYERS) * (_positive_int(config.get("num_key_value_heads")) or heads) * head_dim
     )
+    parameters, is_causal = sum(counts.values()), TEXT_GENERATION in capabilities
+    width = _positive_int(config.get("embedding_size")) or _first_positive(config, _HIDDEN)
+    embedding_values = min(_positive_int(config.get("vocab_size")) * width, parameters)
     return ModelMetadata(
         format=SAFETENSORS,
         architecture=next((name for name in config["architectures"][:1] if name in FAMILIES), ""),
         size_bytes=sum(file.stat().st_size for file in weight_files(path)),
         context_size=context_size,
         capabilities=capabilities,
-        parameters=sum(counts.values()),
+        parameters=parameters,
         dtype=_DTYPES.get(main_dtype, main_dtype.lower()),
         quantization="none",
-        cache_values=2 * keys_per_token if TEXT_GENERATION in capabilities else 0,
+        cache_values=2 * keys_per_token if is_causal else 0,
+        embedding_values=0 if is_causal else embedding_values,
     )
 
 

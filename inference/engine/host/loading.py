@@ -32,7 +32,7 @@ from inference.engine.models.checkpoint import read_architecture
 from inference.engine.models.classifier import Classifier
 from inference.engine.models.decoders import check_options, open_decoder, read_config, read_model
 from inference.engine.models.embedder import Embedder, position_limit, read_max_length, read_pooling
-from inference.engine.models.encoder import compute_first_token_only
+from inference.engine.models.encoder import LENGTH_STEP, compute_first_token_only
 from inference.engine.models.linear import packs
 from inference.engine.models.llama_decoder import LlamaDecoder
 from inference.engine.models.native_decoder import NativeDecoder
@@ -51,7 +51,7 @@ TOKENIZER_ENTRY = "tokenizer"
 DEQUANTIZED = "The GGUF file's weights were dequantized: see memory_usage_bytes."
 WINDOW = "This architecture is computed up to its sliding window only, which limits the context to"
 USE_INT8 = "Load with quantization int8 to use less memory."
-NO_INT8 = "`quantization` is for models that generate: the weights of this one stay as they are."
+NO_INT8 = "This processor has no int8 kernels for encoders: `quantization` is not in effect."
 NO_BFLOAT16 = "This processor has no bfloat16 kernels: the weights are float32."
 ALL_ON_CPU = "All layers run on the CPU: there is no GPU that this model can use."
 CAUSAL_ARCHITECTURES = frozenset(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
@@ -248,7 +248,13 @@ def _load_encoder(load: _Load) -> LoadedModel:
     pooling = read_pooling(load.path)
     if pooling == "cls":
         compute_first_token_only(model)
-    embedder = Embedder(model=model, tokenizer=tokenizer, pooling=pooling, context_size=report.context_size)
+    embedder = Embedder(
+        model=model,
+        tokenizer=tokenizer,
+        pooling=pooling,
+        context_size=report.context_size,
+        length_multiple=_length_multiple(report),
+    )
     return LoadedModel(report, embedder=embedder)
 
 
@@ -257,7 +263,12 @@ def _load_classifier(load: _Load) -> LoadedModel:
     tokenizer = load_tokenizer(load.path)
     report = _prepare_encoder(load, model, tokenizer)
     compute_first_token_only(model)
-    classifier = Classifier(model=model, tokenizer=tokenizer, context_size=report.context_size)
+    classifier = Classifier(
+        model=model,
+        tokenizer=tokenizer,
+        context_size=report.context_size,
+        length_multiple=_length_multiple(report),
+    )
     return LoadedModel(report, classifier=classifier)
 
 
@@ -266,20 +277,25 @@ def _prepare_encoder(load: _Load, model: PreTrainedModel, tokenizer: Tokenizer) 
     limits = [*_limits(model.config), *position_limit(model), tokenizer.max_length, *read_max_length(load.path)]
     context_size, clamped = _context_size(load.options, limits)
     memory, options, warnings = _weight_bytes(model), load.options, [clamped]
-    if options.quantization != "none":
+    dtype = torch.bfloat16 if options.dtype == "bfloat16" else torch.float32
+    if dtype == torch.bfloat16 and not packs(dtype):
+        options, dtype = msgspec.structs.replace(options, dtype="float32"), torch.float32
+        warnings.append(NO_BFLOAT16)
+    if options.quantization == "int8" and packs(torch.int8):
+        dtype = torch.int8
+    elif options.quantization == "int8":
         options = msgspec.structs.replace(options, quantization="none")
         warnings.append(NO_INT8)
-    is_short = options.dtype == "bfloat16" and packs(torch.bfloat16)
-    if options.dtype == "bfloat16" and not is_short:
-        options = msgspec.structs.replace(options, dtype="float32")
-        warnings.append(NO_BFLOAT16)
-    packed_bytes = pack_linears(model, torch.bfloat16 if is_short else torch.float32)
     return replace(load, options=options).report(
         context_size=context_size,
-        weight_bytes=memory - packed_bytes if is_short else memory,  # half of what they took
+        weight_bytes=memory - pack_linears(model, dtype),
         kernels="transformers",
         warning=" ".join(filter(None, warnings)) or None,
     )
+
+
+def _length_multiple(report: LoadReport) -> int:
+    return LENGTH_STEP if report.quantization == "int8" else 1
 
 
 def _limits(config: PreTrainedConfig, *, has_windows: bool = False) -> list[int]:

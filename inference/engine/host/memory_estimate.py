@@ -16,6 +16,7 @@ KEPT_QUANTIZATIONS = frozenset({
     "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K_S", "Q4_K_M", "Q5_K_S", "Q5_K_M", "Q6_K",
 })  # fmt: skip
 INT8_BYTES = 1.1  # with its scales
+EMBEDDING_VALUE_BYTES = 4  # in encoders, with any form of the other weights
 MAX_BYTES = 2**63 - 1  # the range of msgpack; a configuration may claim more
 
 
@@ -33,7 +34,11 @@ def estimate_memory(path: Path, options: LoadOptions, base: Path | None = None) 
     if metadata.context_size:  # a load uses no more
         context_size = min(metadata.context_size, context_size)
     cache = metadata.cache_values * context_size * options.max_sequences * _cache_value_bytes(metadata, options)
-    weights = round(metadata.parameters * _weight_bytes(metadata, options, is_adapted=base is not None))
+    weights = round(
+        (metadata.parameters - metadata.embedding_values)
+        * _weight_bytes(metadata, options, is_adapted=base is not None)
+        + metadata.embedding_values * EMBEDDING_VALUE_BYTES
+    )
     return min(MAX_BYTES, weights + added + cache)
 
 
@@ -43,10 +48,10 @@ def _weight_bytes(metadata: ModelMetadata, options: LoadOptions, *, is_adapted: 
     Compiled kernels keep a file's bfloat16 and quantized blocks. Without them, with an adapter, and in encoders,
     float32 is the default.
     """
-    if TEXT_GENERATION not in metadata.capabilities:
-        return 4
     if options.quantization == "int8":
         return INT8_BYTES
+    if TEXT_GENERATION not in metadata.capabilities:
+        return 4
     if _keeps_blocks(metadata, options):
         return metadata.size_bytes / max(1, metadata.parameters)
     is_kept = metadata.dtype == "bfloat16" and not is_adapted and _has_kernels(metadata, options)

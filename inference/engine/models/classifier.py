@@ -21,8 +21,10 @@ MULTI_LABEL = "multi_label_classification"  # the problem type whose labels are 
 class Classifier(Encoder):
     """A model that scores pairs of texts if it has one label, and otherwise the labels of a text."""
 
-    def __init__(self, *, model: PreTrainedModel, tokenizer: Tokenizer, context_size: int) -> None:
-        super().__init__(model=model, tokenizer=tokenizer, context_size=context_size)
+    def __init__(
+        self, *, model: PreTrainedModel, tokenizer: Tokenizer, context_size: int, length_multiple: int = 1
+    ) -> None:
+        super().__init__(model=model, tokenizer=tokenizer, context_size=context_size, length_multiple=length_multiple)
         config: Any = model.config
         self._labels = tuple(str(config.id2label[index]) for index in range(config.num_labels))
         self._is_independent = len(self._labels) == 1 or config.problem_type == MULTI_LABEL

@@ -26,8 +26,16 @@ class Embedder(Encoder):
 
     kind = "makes embeddings"
 
-    def __init__(self, *, model: PreTrainedModel, tokenizer: Tokenizer, pooling: Pooling, context_size: int) -> None:
-        super().__init__(model=model, tokenizer=tokenizer, context_size=context_size)
+    def __init__(
+        self,
+        *,
+        model: PreTrainedModel,
+        tokenizer: Tokenizer,
+        pooling: Pooling,
+        context_size: int,
+        length_multiple: int = 1,
+    ) -> None:
+        super().__init__(model=model, tokenizer=tokenizer, context_size=context_size, length_multiple=length_multiple)
         self._pooling = pooling
 
     def embed(self, request: EmbeddingRequest, cancelled: threading.Event) -> EmbeddingResult:

@@ -45,12 +45,19 @@ class _EncoderJob:
 
 
 class Encoder:
-    """A model that computes one row of numbers per text. Thread-safe. Subclasses implement `_run`."""
+    """A model that computes one row of numbers per text. Thread-safe. Subclasses implement `_run`.
 
-    def __init__(self, *, model: PreTrainedModel, tokenizer: Tokenizer, context_size: int) -> None:
+    length_multiple: batches are padded to a multiple of it. With `LENGTH_STEP`, sums over the tokens of a text have
+        the same order in each batch, so that a text's row with int8 weights is the same to the last bit.
+    """
+
+    def __init__(
+        self, *, model: PreTrainedModel, tokenizer: Tokenizer, context_size: int, length_multiple: int = 1
+    ) -> None:
         self._model = model
         self._tokenizer = tokenizer
         self._context_size = context_size
+        self._length_multiple = length_multiple
         # A tokenizer may have tokens that its model lacks; one of them would fail the whole batch.
         embeddings: Any = model.get_input_embeddings()
         self._vocabulary: int = min(tokenizer.vocabulary, embeddings.num_embeddings)
@@ -113,7 +120,8 @@ class Encoder:
 
     def pad(self, batch: Sequence[EncodedText]) -> dict[str, Tensor]:
         """Return `input_ids` and the `attention_mask` of a batch, padded at the end."""
-        longest = max(map(len, batch))
+        multiple = self._length_multiple
+        longest = min(-(-max(map(len, batch)) // multiple) * multiple, self._context_size)
         pad = self._tokenizer.pad_id
         ids = torch.tensor([[*text.ids, *[pad] * (longest - len(text))] for text in batch])
         mask = torch.arange(longest)[None, :] < torch.tensor([[len(text)] for text in batch])

@@ -1,6 +1,7 @@
-"""Matrix products of decoders in torch: dense, packed by oneDNN, or int8."""
+"""Matrix products in torch: dense, packed by oneDNN, or int8."""
 
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -62,7 +63,36 @@ class Int8Linear:
         return product if self._bias is None else product.add_(self._bias)
 
 
-Linear = DenseLinear | PackedLinear | Int8Linear
+class PackedInt8Linear:
+    """int8 weights with one scale per output for oneDNN, and inputs quantized to uint8 with a scale and zero per row.
+
+    Products are summed as integers, so a row's result does not depend on other rows to the last bit. It is faster than
+    `Int8Linear` for many rows.
+    """
+
+    def __init__(self, matrix: Matrix) -> None:
+        weight = matrix.weight.float()
+        scale = _weight_limits(weight).clamp_min(MIN_SCALE) / 127
+        quantized = (weight / scale[:, None]).round_()
+        self._packed = torch.ops.onednn.qlinear_prepack(quantized.to(torch.int8), None)
+        self._scale = scale
+        self._weight_sum = quantized.sum(1) * scale
+        self._bias = torch.zeros_like(scale) if matrix.bias is None else matrix.bias.float()
+        self.nbytes = quantized.numel() + 3 * scale.nbytes  # without the bias, as the others
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        highest = rows.amax(1, keepdim=True).clamp_min_(0)
+        lowest = rows.amin(1, keepdim=True).clamp_max_(0)
+        # One less than 255, because both ends are rounded.
+        scale = (highest - lowest).clamp_min_(MIN_SCALE).div_(254)
+        zero = (lowest / scale).round_().neg_()
+        quantized = (rows * scale.reciprocal()).add_(zero + 0.5).to(torch.uint8)  # which cuts off the fraction
+        product = _integer_product(quantized, self._packed, self._scale)
+        torch.addcmul(self._bias, product, scale, out=product)
+        return product.addcmul_(self._weight_sum, zero.mul_(scale).neg_())
+
+
+Linear = DenseLinear | PackedLinear | Int8Linear | PackedInt8Linear
 
 
 def linear_maker(dtype: torch.dtype, device: torch.device, *, int8: bool = False) -> Callable[[Matrix], Linear]:
@@ -78,4 +108,40 @@ def packs(dtype: torch.dtype) -> bool:
     """Return whether oneDNN has kernels of this type for this CPU. Older CPUs have none for bfloat16."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
+    if dtype == torch.int8:
+        return _sums_exactly(64, 64) and _sums_exactly(127, 1)
     return dtype is not torch.bfloat16 or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def _weight_limits(weight: Tensor) -> Tensor:
+    """Return the number that becomes 127, for each output of [outputs, inputs].
+
+    Without VNNI, the products of two neighbours are added in 16 bits, which hold 255 times 128.
+    """
+    limits = weight.abs().amax(1)
+    if _sums_exactly(127, 127):
+        return limits
+    neighbours = functional.pad(weight, (0, weight.shape[1] % 2)).view(len(weight), -1, 2).sum(2)
+    return limits.maximum(neighbours.abs().amax(1))
+
+
+@cache
+def _sums_exactly(*weights: int) -> bool:
+    """Return whether the sum of 32 pairs of these weights is exact with the largest inputs."""
+    rows = torch.full((2, 64), 255, dtype=torch.uint8)
+    matrix = torch.tensor(weights, dtype=torch.int8).repeat(16, 32)
+    try:
+        packed = torch.ops.onednn.qlinear_prepack(matrix, None)
+        sums = _integer_product(rows, packed, torch.ones(16))
+    except (AttributeError, RuntimeError):  # this build or processor has no such kernels
+        return False
+    return bool((sums == 255 * 32 * sum(weights)).all())
+
+
+def _integer_product(rows: Tensor, packed: Tensor, scale: Tensor) -> Tensor:
+    """Return the product of uint8 rows and packed int8 weights, times the scale of each output, as float32."""
+    zeros = torch.zeros(len(scale), dtype=torch.int32)
+    product: Tensor = torch.ops.onednn.qlinear_pointwise(
+        rows, 1.0, 0, packed, scale, zeros, None, 1.0, 0, torch.float32, "none", [], ""
+    )
+    return product

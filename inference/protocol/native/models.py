@@ -20,7 +20,7 @@ Quantization = Annotated[
     str,
     Meta(
         description="Form of the weights: `none`, or `int8`, which needs a quarter of the memory of `float32` and is "
-        "faster, with nearly the same text.",
+        "faster, with nearly the same text, embeddings or scores.",
         examples=["none"],
     ),
 ]
@@ -146,7 +146,7 @@ class LoadModelRequest(RequestBody):
         Literal["none", "int8"],
         Meta(
             description="Form of the weights. `int8` needs a quarter of the memory of `float32` and is faster, with "
-            "nearly the same text."
+            "nearly the same text, embeddings or scores. Encoders keep their token embeddings in `float32`."
         ),
     ] = "none"
     dtype: Annotated[

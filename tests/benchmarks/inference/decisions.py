@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 import torch
@@ -77,7 +77,7 @@ def best_batch(run: Callable[[int, list[Any]], object], inputs: list[Any], round
 
 
 def compare_pairs(folder: Path, count: int, rounds: int) -> list[Comparison]:
-    """Return rerank pairs per second, with weights of each number type; the pipeline's are float32."""
+    """Return rerank pairs per second, with weights of each form; the pipeline's are float32."""
     random = Random("pairs")
     texts = [draw_pair(random)[0] for _ in range(count)]
     query = draw_pair(random)[1]
@@ -88,16 +88,24 @@ def compare_pairs(folder: Path, count: int, rounds: int) -> list[Comparison]:
     expected = [one["score"] for one in theirs(pairs, batch_size=8)]
     size, baseline = best_batch(lambda size, some: theirs(some, batch_size=size), pairs, rounds)
     rows = []
-    for dtype in ("float32", "bfloat16"):
-        loaded = load_model("bench", folder, LoadOptions(dtype=dtype), lambda outputs: None)
+    for options in (LoadOptions(dtype="float32"), LoadOptions(dtype="bfloat16"), LoadOptions(quantization="int8")):
+        loaded = load_model("bench", folder, options, lambda outputs: None)
         if not isinstance(loaded.classifier, Classifier):
             raise SystemExit("The model is no cross-encoder.")
-        if loaded.report.dtype != dtype:
+        report, is_int8 = loaded.report, options.quantization == "int8"
+        if report.quantization != options.quantization or (report.dtype != options.dtype and not is_int8):
             continue
+        form = "int8" if is_int8 else report.dtype
         score = partial(loaded.classifier.score, request, threading.Event())
-        difference = max(abs(ours - theirs) for (ours,), theirs in zip(score().scores, expected, strict=True))
-        print(f"Largest difference of a score in {dtype}: {difference:.7f}")
-        name = f"rerank pairs, {dtype}, pipeline's batch {size}"
+        scores = [one for (one,) in score().scores]
+        differences = [abs(ours - theirs) for ours, theirs in zip(scores, expected, strict=True)]
+        ranks = [sorted(range(count), key=some.__getitem__) for some in (scores, expected)]
+        moved = sum(ours != theirs for ours, theirs in zip(*ranks, strict=True))
+        print(
+            f"{form}: scores differ by {max(differences):.7f} at most and {mean(differences):.7f} on average;", end=""
+        )
+        print(f" {moved} of {count} places of the ranking differ; scores span {max(expected) - min(expected):.4f}")
+        name = f"rerank pairs, {form}, pipeline's batch {size}"
         rows.append(Comparison(name, count / seconds(score, rounds), count / baseline, "pairs/s"))
     return rows
 

@@ -153,6 +153,13 @@ METADATA = ModelMetadata(
         ({"quantization": "Q2_K"}, {}, True, 4000 + 40),
         ({}, {"quantization": "int8"}, True, 1100 + 20),
         ({}, {"quantization": "int8"}, False, 1100 + 40),
+        ({"capabilities": ("rerank",), "cache_values": 0, "embedding_values": 400}, {}, True, 4000),
+        (
+            {"capabilities": ("rerank",), "cache_values": 0, "embedding_values": 400},
+            {"quantization": "int8"},
+            True,
+            1600 + 660,
+        ),
         ({"format": "safetensors", "dtype": "bfloat16"}, {}, True, 2000 + 40),
         ({"format": "safetensors", "dtype": "bfloat16"}, {}, False, 4000 + 40),
         ({"format": "safetensors", "dtype": "bfloat16", "architecture": ""}, {}, True, 4000 + 40),
@@ -191,6 +198,7 @@ async def test_the_memory_estimate_is_close(causal_folders: dict[str, Path]) -> 
         )
     ]
     cases += [(DESCRIBER, LoadOptions(quantization="int8")), (ENCODER, LoadOptions())]
+    cases += [(ENCODER, LoadOptions(quantization="int8"))]
     with running_host(start_real_host) as host:
         for number, (folder, options) in enumerate(cases):
             report = await host.commands.load(str(number), folder, options)

@@ -26,6 +26,7 @@ from inference.engine.errors import ContextLengthExceeded, InvalidRequest, Model
 from inference.engine.formats import inspect_model
 from inference.engine.host.loading import NO_BFLOAT16, NO_INT8, load_model
 from inference.engine.model_status import LoadOptions
+from inference.engine.models import linear
 from inference.engine.models.classifier import Classifier
 from inference.engine.models.embedder import Embedder
 from inference.engine.models.linear import packs
@@ -163,12 +164,33 @@ def test_weights_of_bfloat16_take_less_memory_and_score_almost_the_same(tmp_path
     assert plain.report.memory_usage_bytes - short.report.memory_usage_bytes == 2 * weights
 
 
-def test_a_quantization_that_a_classifier_lacks_is_named_and_not_in_effect(tmp_path: Path) -> None:
+@pytest.mark.skipif(not packs(torch.int8), reason="this processor has no int8 kernels of oneDNN")
+@pytest.mark.parametrize("family", CONFIGS)
+def test_int8_scores_are_close_and_the_same_alone_and_in_a_batch(tmp_path: Path, family: str) -> None:
+    folder = save_classifier(tmp_path, CONFIGS[family])
+    plain = load_model("tiny", folder, LoadOptions(), lambda outputs: None)
+    small = load_model("tiny", folder, LoadOptions(quantization="int8"), lambda outputs: None)
+    assert (small.report.quantization, small.report.warning) == ("int8", None)
+    assert small.report.memory_usage_bytes < plain.report.memory_usage_bytes
+
+    assert small.classifier is not None
+    assert plain.classifier is not None
+    expected = np.array(score(plain.classifier, *TEXTS, queries=(QUERY,)).scores)
+    scores = score(small.classifier, *TEXTS, queries=(QUERY,)).scores
+    assert 0 < np.abs(np.array(scores) - expected).max() < 0.1  # these random weights amplify each rounding
+    assert scores == tuple(score(small.classifier, text, queries=(QUERY,)).scores[0] for text in TEXTS)
+
+
+def test_without_int8_kernels_a_classifier_stays_float32_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = save_classifier(tmp_path, CONFIGS["bert"])
+    plain = load_model("tiny", folder, LoadOptions(), lambda outputs: None).report
+    monkeypatch.setattr(linear, "_sums_exactly", lambda *weights: False)
     report = load_model("tiny", folder, LoadOptions(quantization="int8"), lambda outputs: None).report
 
-    assert report.quantization == "none"
-    assert report.warning == NO_INT8
+    assert (report.quantization, report.warning) == ("none", NO_INT8)
+    assert report.memory_usage_bytes == plain.memory_usage_bytes
 
 
 def test_the_types_of_a_pairs_tokens_reach_the_model(tmp_path: Path) -> None:

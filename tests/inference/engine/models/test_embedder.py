@@ -20,6 +20,7 @@ from inference.engine.errors import ContextLengthExceeded, InferenceFailed, Inva
 from inference.engine.host.loading import load_model
 from inference.engine.model_status import LoadOptions
 from inference.engine.models.embedder import Embedder
+from inference.engine.models.linear import packs
 from inference.engine.requests import EmbeddingRequest, TokenizationRequest
 from inference.engine.text.tokenizer import MANY_CHARACTERS
 from tests.inference.engine.tiny_models import PAD, byte_tokenizer, letter_tokenizer, save_causal
@@ -60,6 +61,23 @@ def test_a_texts_vector_does_not_depend_on_its_batch(encoder_folder: Path) -> No
     rows = embed(load(encoder_folder), *TEXTS)
     for row, text in zip(rows, TEXTS, strict=True):
         np.testing.assert_allclose(row, computed(encoder_folder, text), atol=1e-5)
+
+
+@pytest.mark.skipif(not packs(torch.int8), reason="this processor has no int8 kernels of oneDNN")
+@pytest.mark.parametrize("context_size", [None, 60])
+def test_int8_vectors_are_close_and_the_same_alone_and_in_a_batch(
+    encoder_folder: Path, context_size: int | None
+) -> None:
+    options = LoadOptions(quantization="int8", context_size=context_size)
+    loaded = load_model("tiny", encoder_folder, options, lambda outputs: None)
+    assert (loaded.report.quantization, loaded.report.warning) == ("int8", None)
+    assert loaded.embedder is not None
+    rows = embed(loaded.embedder, *TEXTS, "a lamp " * 8)
+    cosines = (embed(load(encoder_folder), *TEXTS) * rows[:-1]).sum(1)
+
+    assert 0.99 <= cosines.min() < 1 - 1e-7
+    for row, text in zip(rows, TEXTS[:6], strict=False):
+        np.testing.assert_array_equal(embed(loaded.embedder, text)[0], row)
 
 
 def test_a_text_may_be_token_ids_and_ids_decode_to_text(encoder_folder: Path) -> None:
