@@ -10,6 +10,7 @@ import ssl
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -90,15 +91,22 @@ def install_configuration(tmp_path: Path, upstreams: str) -> None:
 @pytest.fixture
 def proxy(tmp_path: Path) -> Iterator[int]:
     """Run nginx with upstreams that refuse connections; yield its port."""
+    with running_proxy(tmp_path, *free_ports(1)) as port:
+        yield port
+
+
+@contextlib.contextmanager
+def running_proxy(tmp_path: Path, upstream_port: int, max_connections: int = 512) -> Iterator[int]:
     install_configuration(tmp_path, "nginx/upstreams.conf")
-    port, http_port, unused_port = free_ports(3)
+    port, http_port = free_ports(2)
     config = tmp_path / "stoa.conf"
     text = re.sub(r" +listen \[::\]:.*\n", "", config.read_text())
+    text = text.replace("limit_conn stoa_connections 512", f"limit_conn stoa_connections {max_connections}")
     config.write_text(
         text.replace("listen 443", f"listen 127.0.0.1:{port}").replace("listen 80 ", f"listen {http_port} ")
     )
     servers = tmp_path / "upstreams.conf"
-    servers.write_text(re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{unused_port}", servers.read_text()))
+    servers.write_text(re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{upstream_port}", servers.read_text()))
     command = [str(NGINX), "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf"), "-g", "daemon off;"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
@@ -161,6 +169,23 @@ def test_n9_an_address_has_as_many_connections_as_the_projects_give_it():
     for server in ("shop.example.com", "models.example.com"):
         block = next(part for part in CONFIGURATION.split("\nserver {") if f"server_name {server};" in part)
         assert re.findall(r"limit_conn (\w+) (\d+);", block) == [("stoa_connections", limit)]
+
+
+@pytest.mark.skipif(NGINX is None, reason="nginx is not installed here")
+def test_n9_a_connection_past_the_limit_of_its_address_is_503(tmp_path: Path):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as upstream,
+        running_proxy(tmp_path, upstream.getsockname()[1], max_connections=1) as port,
+        ThreadPoolExecutor(1) as executor,
+    ):
+        running = executor.submit(request, port, "shop.example.com", "GET /api/products HTTP/1.1\r\n")
+        with upstream.accept()[0] as accepted:
+            accepted.recv(65536)
+            status, headers, body = request(port, "models.example.com", "GET /v1/models HTTP/1.1\r\n")
+            accepted.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        assert (status, headers["retry-after"], next(iter(json.loads(body)))) == (503, "5", "error")
+        assert running.result()[0] == 200
+        upstream.close()
 
 
 def body_limits(server: str) -> dict[str, int]:
