@@ -1,5 +1,6 @@
 """The server that STOA_URL names. With it, commands for clients use its API with STOA_API_KEY, not this machine."""
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -32,7 +33,9 @@ def model_path(model: str, action: str) -> str:
     return f"/models/{quote(model)}/{action}"
 
 
-def call_server(method: str, path: str, body: Any = None, *, content: bytes | None = None, **query: object) -> Any:
+def call_server(
+    method: str, path: str, body: Any = None, *, content: bytes | None = None, query: Mapping[str, object] | None = None
+) -> Any:
     """Send a request, with `body` as JSON or `content` that is JSON already. Return the JSON of the response.
 
     Raise RemoteUnavailable if the server does not answer, and ApiError with its status and message for an error.

@@ -128,7 +128,7 @@ def _create_batch(parsed: ParsedBatch, user_id: int | None) -> str:
 def _call_server(method: str, path: str, **query: object) -> Any:
     """Return the JSON of the server's response, or exit with its error."""
     try:
-        return call_server(method, path, **query)
+        return call_server(method, path, query=query)
     except (ApiError, EngineError) as error:
         exit_with_error(error)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -209,7 +208,7 @@ def remove(
     typer.echo(f"Removed {model}", err=True)
 
 
-def _read_models() -> Sequence[ModelInfo]:
+def _read_models() -> list[ModelInfo]:
     """Return the models of this machine, or of the server that STOA_URL names."""
     if not is_remote():
         return asyncio.run(model_status.list_models())
