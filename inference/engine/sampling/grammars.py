@@ -20,6 +20,7 @@ from inference.engine.sampling import ConstraintKind, OutputConstraint
 from inference.engine.sampling.closing import Closing, ClosingTokens
 from inference.engine.sampling.grammar_limits import check_grammar
 from inference.engine.sampling.multiple_of import check_multiples
+from inference.engine.sampling.pattern_limits import check_patterns
 from inference.engine.sampling.string_bounds import with_string_bounds
 
 MAX_DEFINITION_LENGTH = 65_536  # characters
@@ -131,6 +132,7 @@ class GrammarCompiler:
 
     def _compile(self, grammar: str, parameter: str, max_items: int) -> TokenConstraint:
         check_multiples(grammar, parameter)
+        check_patterns(grammar, parameter)
         tokenizer = self._llguidance_tokenizer()
         limits = LLParserLimits(
             max_items_in_row=max_items,

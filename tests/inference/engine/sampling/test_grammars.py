@@ -331,6 +331,46 @@ def test_an_invalid_constraint_is_rejected_at_submission(
     assert refused.value.details["parameter"] == parameter
 
 
+PATTERNS = [{"type": "string", "pattern": f".*{word}.*"} for word in WORDS[:20]]
+DEFINITIONS = {str(place): pattern for place, pattern in enumerate(PATTERNS)}
+CHAIN = {name: pattern | {"$ref": f"#/$defs/{int(name) + 1}"} for name, pattern in DEFINITIONS.items()}
+DOUBLING = {
+    str(place): {"properties": {name: {"$ref": f"#/$defs/{place + 1}"} for name in "ab"}} for place in range(40)
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("combined", "says"),
+    [
+        ({"allOf": PATTERNS}, "applies 20 patterns and formats to one string, and at most 6 are allowed"),
+        ({"allOf": [{"anyOf": [each]} for each in PATTERNS]}, "applies 20 patterns"),
+        ({"allOf": [{"properties": {"a": each}} for each in PATTERNS], "type": "object"}, "applies 20 patterns"),
+        ({"allOf": [{"items": each} for each in PATTERNS], "type": "array"}, "applies 20 patterns"),
+        ({"allOf": [{"additionalProperties": each} for each in PATTERNS], "type": "object"}, "applies 20 patterns"),
+        ({"allOf": [{"$ref": f"#/$defs/{name}"} for name in DEFINITIONS], "$defs": DEFINITIONS}, "applies 20 patterns"),
+        ({"$ref": "#/$defs/0", "$defs": CHAIN}, "applies 20 patterns"),
+        ({"$ref": "#/$defs/0", "$defs": DOUBLING | {"40": PATTERNS[0]}}, "repeats patterns more than 100000 times"),
+    ],
+)  # fmt: skip
+def test_more_patterns_of_one_string_than_allowed_are_rejected(
+    running: Running, combined: dict[str, Any], says: str
+) -> None:
+    for constraint in (
+        schema(combined),
+        OutputConstraint(ConstraintKind.GRAMMAR, f"start: %json {json.dumps(combined)}"),
+    ):
+        with pytest.raises(InvalidRequest, match=re.escape(says)):
+            running[0].submit(request("bad", constraint))
+
+
+def test_patterns_of_many_strings_and_a_few_of_one_are_followed(running: Running) -> None:
+    properties = {f"p{place}": {"$ref": "#/$defs/code"} for place in range(40)}
+    code = {"allOf": [{"type": "string", "pattern": "^[a-z]+$"}, {"type": "string", "maxLength": 2}]}
+    wanted = {"type": "object", "properties": properties, "required": ["p3"], "$defs": {"code": code}}
+    assert written(running, "codes", schema(wanted), max_tokens=9)[0].startswith("{")
+
+
 @pytest.mark.parametrize(
     ("multiples", "says"),
     [
