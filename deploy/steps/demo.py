@@ -286,6 +286,8 @@ class Demo:
     def summary(self) -> dict[str, str]:
         owner = next(user for user in self.users if user["role"] == "STORE_OWNER")
         home = f"STOA_HOME={shlex.quote(str(self.home))} STOA_RUN_DIR={shlex.quote(self.env['STOA_RUN_DIR'])}"
+        redis = f"REDIS_URL={shlex.quote(self.env['REDIS_URL'])} " if self.env.get("REDIS_URL") else ""
+        stoa = f"{home} {shlex.quote(str(VENV / 'bin' / 'stoa'))}"
         return {
             "commerce": self.commerce_url,
             "inference": self.inference_url,
@@ -293,7 +295,8 @@ class Demo:
             "logins": "\n".join(f"    {user['role']:12} {user['email']:32} {user['password']}" for user in self.users),
             "owner": json.dumps({"email": owner["email"], "password": owner["password"]}),
             "seed": f"{home} {shlex.quote(str(PYTHON))} {shlex.quote(str(ROOT / 'manage_commerce.py'))} seed",
-            "stoa": f"{home} {shlex.quote(str(VENV / 'bin' / 'stoa'))}",
+            "stoa": stoa,
+            "doctor": f"{redis}{stoa} doctor",
             "python": shlex.quote(str(PYTHON)),
             "logs": str(self.var / "log"),
             "writer": self.env.get("STOA_DESCRIPTIONS_MODEL") or self.descriptions_model(),
@@ -337,6 +340,9 @@ Stoa is up, after {seconds:.0f} s.
 
   List the models
     curl -s {inference}/models -H 'Authorization: Bearer {key}'; echo
+
+  Check the installation: what is wrong with it, and what to do
+    {doctor}
 
 Ctrl-C stops everything.
 """
