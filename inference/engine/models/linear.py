@@ -81,15 +81,29 @@ class PackedInt8Linear:
         self.nbytes = quantized.numel() + 3 * scale.nbytes  # without the bias, as the others
 
     def __call__(self, rows: Tensor) -> Tensor:
+        """Return the product of [rows, inputs], [rows, outputs]; both float32."""
+        return self.multiply(QuantizedRows(rows))
+
+    def multiply(self, rows: "QuantizedRows") -> Tensor:
+        """Return the product of rows that several matrices may share."""
+        product = _integer_product(rows.numbers, self._packed, self._scale)
+        torch.addcmul(self._bias, product, rows.scale, out=product)
+        return product.addcmul_(self._weight_sum, rows.lowest)
+
+
+class QuantizedRows:
+    """Rows as uint8 with a scale and a lowest value each: a number is `lowest` and so many times `scale`."""
+
+    def __init__(self, rows: Tensor) -> None:
         highest = rows.amax(1, keepdim=True).clamp_min_(0)
         lowest = rows.amin(1, keepdim=True).clamp_max_(0)
-        # One less than 255, because both ends are rounded.
-        scale = (highest - lowest).clamp_min_(MIN_SCALE).div_(254)
-        zero = (lowest / scale).round_().neg_()
-        quantized = (rows * scale.reciprocal()).add_(zero + 0.5).to(torch.uint8)  # which cuts off the fraction
-        product = _integer_product(quantized, self._packed, self._scale)
-        torch.addcmul(self._bias, product, scale, out=product)
-        return product.addcmul_(self._weight_sum, zero.mul_(scale).neg_())
+        # One less than 255, because the zero is rounded.
+        self.scale = (highest - lowest).clamp_min_(MIN_SCALE).div_(254)
+        zero = (lowest / self.scale).floor_()
+        # Through int8, since torch converts to uint8 three times as slowly.
+        shifted = (rows * self.scale.reciprocal()).sub_(zero + 128).round_().to(torch.int8)
+        self.numbers = shifted.view(torch.uint8).bitwise_xor_(128)
+        self.lowest = zero.mul_(self.scale)
 
 
 Linear = DenseLinear | PackedLinear | Int8Linear | PackedInt8Linear

@@ -8,25 +8,43 @@ import torch
 from torch import Tensor, nn
 
 from inference.engine.models.checkpoint import Matrix
-from inference.engine.models.linear import PackedInt8Linear, PackedLinear, packs
+from inference.engine.models.linear import PackedInt8Linear, PackedLinear, QuantizedRows, packs
+
+
+class _LastInput:
+    """The last input of a model's int8 modules: queries, keys and values are of one, which is quantized once."""
+
+    def __init__(self) -> None:
+        self._tensor: Tensor | None = None
+        self._rows: QuantizedRows | None = None
+
+    def quantize(self, x: Tensor) -> QuantizedRows:
+        if self._rows is None or self._tensor is not x:
+            self._tensor, self._rows = x, QuantizedRows(x.flatten(0, -2))
+        return self._rows
 
 
 class PackedModule(nn.Module):
     """A Linear module on the CPU with constant weights."""
 
-    def __init__(self, linear: nn.Linear, dtype: torch.dtype) -> None:
+    def __init__(self, linear: nn.Linear, dtype: torch.dtype, last_input: _LastInput) -> None:
         super().__init__()
         bias = None if linear.bias is None else linear.bias.detach()
         matrix = Matrix(linear.weight.detach(), bias)
         is_int8 = dtype == torch.int8
         self._linear = PackedInt8Linear(matrix) if is_int8 else PackedLinear(matrix, dtype)
+        self._last_input = last_input
 
     @property
     def nbytes(self) -> int:
         return self._linear.nbytes
 
     def forward(self, x: Tensor) -> Tensor:
-        return self._linear(x.flatten(0, -2)).view(*x.shape[:-1], -1)
+        if isinstance(self._linear, PackedInt8Linear):
+            product = self._linear.multiply(self._last_input.quantize(x))
+        else:
+            product = self._linear(x.flatten(0, -2))
+        return product.view(*x.shape[:-1], -1)
 
 
 def pack_linears(model: nn.Module, dtype: torch.dtype = torch.float32) -> int:
@@ -37,11 +55,11 @@ def pack_linears(model: nn.Module, dtype: torch.dtype = torch.float32) -> int:
     """
     if not packs(dtype):
         return 0
-    saved_bytes = 0
+    saved_bytes, last_input = 0, _LastInput()
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if type(child) is nn.Linear and child.weight.dtype == torch.float32:
-                packed = PackedModule(child, dtype)
+                packed = PackedModule(child, dtype, last_input)
                 saved_bytes += child.weight.nbytes - packed.nbytes
                 setattr(module, name, packed)
     return saved_bytes
