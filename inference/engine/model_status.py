@@ -18,7 +18,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     cache_dtype: type of keys and values, `float32`, or `auto`: float16 in compiled kernels with quantized weights, and
         float32 otherwise.
     quantization: `none`, or `int8` on the CPU: a quarter of the memory and several times the speed, for nearly the same
-        text. Encoders take about three quarters of the time, and keep their embeddings in float32.
+        text. Encoders take about 70 % of the time, and keep their embeddings in float32.
     """
 
     gpu_layers: int = 0
