@@ -96,12 +96,12 @@ def proxy(tmp_path: Path) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def running_proxy(tmp_path: Path, upstream_port: int, max_connections: int = 512) -> Iterator[int]:
+def running_proxy(tmp_path: Path, upstream_port: int, max_connections: int = 1024) -> Iterator[int]:
     install_configuration(tmp_path, "nginx/upstreams.conf")
     port, http_port = free_ports(2)
     config = tmp_path / "stoa.conf"
     text = re.sub(r" +listen \[::\]:.*\n", "", config.read_text())
-    text = text.replace("limit_conn stoa_connections 512", f"limit_conn stoa_connections {max_connections}")
+    text = text.replace("limit_conn stoa_connections 1024", f"limit_conn stoa_connections {max_connections}")
     config.write_text(
         text.replace("listen 443", f"listen 127.0.0.1:{port}").replace("listen 80 ", f"listen {http_port} ")
     )
