@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 import httpx2
 from django.conf import settings
 
+from inference.cli.errors import EXIT_USAGE, exit_with_error
 from inference.remote.configuration import RemoteModel
 from inference.remote.errors import RemoteUnavailable, parse_error
 from shared.api.errors import ApiError
@@ -18,6 +19,12 @@ CONNECT_TIMEOUT_SECONDS = 5.0
 def is_remote() -> bool:
     """Return whether commands use a server over HTTP."""
     return bool(settings.SERVER_URL)
+
+
+def require_local(command: str) -> None:
+    """Exit if STOA_URL names a server, for a command that works on this machine alone."""
+    if is_remote():
+        exit_with_error(f"`stoa {command}` works on this machine alone: unset STOA_URL, or run it there.", EXIT_USAGE)
 
 
 def run_remotely(model: str) -> None:

@@ -21,7 +21,7 @@ from rich.progress import (
 
 from inference.cli.errors import EXIT_NOT_FOUND, EXIT_USAGE, exit_with_error
 from inference.cli.output import JsonOption, format_bytes, print_json, print_table
-from inference.cli.server import call_server, is_remote, model_path
+from inference.cli.server import call_server, is_remote, model_path, require_local
 from inference.downloads.services import add_model, download_model, remove_model
 from inference.engine import EngineError, HostUnavailable
 from inference.protocol.native.models import LoadModelRequest, ModelInfo, ModelList
@@ -139,6 +139,7 @@ def download(
 
     An interrupted download is resumed.
     """
+    require_local("models download")
     try:
         with _ProgressBar() as bar:
             result = download_model(
@@ -173,6 +174,7 @@ def add(
     name: Annotated[str | None, typer.Option(help="The model's id. By default the last part of the source.")] = None,
 ) -> None:
     """Add a model to the model folder: copy it from a path, or download it from the Hugging Face Hub."""
+    require_local("models add")
     path = Path(source).expanduser()
     if not path.exists():
         if source.count("/") != 1 or source.startswith((".", "/", "~")):
@@ -196,6 +198,7 @@ def remove(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Unload a model on all machines, and delete its files on this one."""
+    require_local("models remove")
     try:
         path = asyncio.run(services.find_model(model)).path
         if not yes and path is not None:

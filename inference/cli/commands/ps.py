@@ -5,12 +5,14 @@ from typing import Any
 
 from inference.cli.errors import exit_with_error
 from inference.cli.output import JsonOption, format_bytes, print_json, print_table
+from inference.cli.server import require_local
 from inference.engine import EngineError, EngineStats, ModelState, ModelStatus
 from inference.registry.clients import engine, host
 
 
 def ps(as_json: JsonOption = False) -> None:
     """List the models of the model host, with their memory and their running and waiting requests."""
+    require_local("ps")
     try:
         models = asyncio.run(_list_models())
     except EngineError as error:

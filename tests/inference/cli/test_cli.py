@@ -318,58 +318,6 @@ def test_doctor_finds_nothing_wrong_and_then_what_is(stoa: RunningServer, tmp_pa
     assert "manage_inference.py migrate" in found.stdout
 
 
-@pytest.fixture
-def client_environment(stoa: RunningServer, tmp_path: Path) -> dict[str, str]:
-    """The environment of a user on another machine, which has no model host, no models and no tables."""
-    return stoa.environment | {
-        "STOA_URL": stoa.url,
-        "STOA_API_KEY": stoa.keys["SUPER_ADMIN"],
-        "STOA_RUN_DIR": str(tmp_path / "run"),
-        "STOA_MODELS_DIR": str(tmp_path),
-        "DATABASE_URL": f"sqlite:///{tmp_path / 'empty.sqlite3'}",
-    }
-
-
-def test_with_the_url_of_a_server_commands_use_its_api(client_environment: dict[str, str], tmp_path: Path):
-    requests = tmp_path / "requests.jsonl"
-    requests.write_text('{"id": "a", "prompt": "speak"}\n')
-    said, listed, loaded, unloaded, shown, batch = run_commands(
-        client_environment,
-        ["run", "talker", "hello", "--max-tokens", "3"],
-        ["models", "list"],
-        ["models", "load", "idle", "--context-size", "64"],
-        ["models", "unload", "idle"],
-        ["models", "show", "nothing"],
-        ["batch", "submit", str(requests), "--model", "talker", "-o", "max_tokens=3"],
-    )
-    assert (said.returncode, said.stdout, said.stderr) == (0, "w0 w1 w2 \n", "")
-    assert any(line.startswith("talker\t") for line in listed.stdout.splitlines())
-    assert "context_size\t64" in loaded.stdout
-    assert (unloaded.returncode, unloaded.stderr) == (0, "Unloaded idle\n")
-    assert (shown.returncode, "There is no model 'nothing'. Available: " in shown.stderr) == (4, True)
-
-    batch_id = batch.stdout.strip()
-    status, results, cancelled, missing = run_commands(
-        client_environment,
-        ["batch", "status", batch_id, "--json"],
-        ["batch", "results", batch_id],
-        ["batch", "cancel", batch_id],
-        ["batch", "status", "batch_x"],
-    )
-    assert (json.loads(status.stdout)["total"], results.stdout) == (1, "")
-    assert cancelled.stderr == f"{batch_id}: cancelled, 0 of 1 completed\n"
-    assert (missing.returncode, "batch" in missing.stderr) == (4, True)
-
-
-def test_a_server_that_refuses_or_does_not_answer_is_one_sentence(client_environment: dict[str, str]):
-    for changes, code, message in (
-        ({"STOA_API_KEY": "stoa_wrong"}, 1, "Set STOA_API_KEY to a key of the server"),
-        ({"STOA_URL": "http://127.0.0.1:9"}, 3, "Is STOA_URL right?"),
-    ):
-        (listed,) = run_commands(client_environment | changes, ["models", "list"])
-        assert (listed.returncode, message in listed.stderr, listed.stderr.count("\n")) == (code, True, 1)
-
-
 def test_logs_prints_the_last_lines_of_each_log(stoa: RunningServer, tmp_path: Path):
     elsewhere = stoa.environment | {"STOA_HOME": str(tmp_path), "STOA_SECRET_KEY": "s" * 50}
     assert run_manage(elsewhere, "logs").returncode == 4
