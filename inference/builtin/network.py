@@ -69,7 +69,7 @@ class Layer(nn.Module):
         self.down = BiaslessLinear(shape.intermediate_size, shape.hidden_size, 0.0)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """x is [batch, length, hidden]; cos and sin are [length, 1, head_dim / 2]."""
+        """Return the layer's output. x: [batch, length, hidden]; cos, sin: [length, 1, head_dim / 2]."""
         shape, (batch, length, _) = self.shape, x.shape
         queries, keys = shape.num_attention_heads, shape.num_key_value_heads
         qkv = self.qkv(self.norm_attention(x)).view(batch, length, -1, shape.head_dim)

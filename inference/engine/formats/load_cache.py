@@ -18,8 +18,9 @@ class LoadCache:
     """The entries of one model's files. Without a folder nothing is kept. Concurrent loads may write the same entry."""
 
     def __init__(self, folder: Path | None, *models: Path) -> None:
-        """folder: private to this user, since entries are trusted. It is created for the first entry.
+        """Keep what was made of these files.
 
+        folder: private to this user, since entries are trusted. It is created for the first entry.
         models: the model's files, and those of its base model.
         """
         content = repr(([(str(model.absolute()), fingerprint(model)) for model in models], _code_digest()))

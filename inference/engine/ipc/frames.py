@@ -111,7 +111,7 @@ class Retire(Frame, frozen=True):
 
 # Model process to host.
 class Pong(Frame, frozen=True):
-    """cache_bytes: memory that the model's KV cache takes now."""
+    """The model process is alive. cache_bytes: memory that the model's KV cache takes now."""
 
     cache_bytes: int = 0
 
