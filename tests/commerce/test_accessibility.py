@@ -45,6 +45,8 @@ PAGES = {
     "an empty queue": f"{QUEUE}?language=xx",
     "an appealed item": f"{QUEUE}{{case}}/change/",
     "statistics": f"{QUEUE}statistics/",
+    "the transparency report": f"{QUEUE}transparency/?since=2026-01-01&until=2026-12-31",
+    "a transparency report of no period": f"{QUEUE}transparency/?since=2026-02-01&until=2026-01-01",
     "decisions": "/admin/commerce_moderation/decision/",
     "the audit log": "/admin/audit/auditentry/",
     "the product form": "/admin/commerce_catalog/product/{product}/change/",

@@ -5,7 +5,8 @@ from typing import Any
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.text import Truncator
@@ -13,20 +14,20 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_POST
 from unfold.admin import ModelAdmin
 
-from commerce.moderation.admin import decision_views, queue_views, statistics_views
+from commerce.moderation.admin import decision_views, queue_views, statistics_views, transparency_views
 from commerce.moderation.admin.presenters import DecisionLine
 from commerce.moderation.models import Case, Decision, DecisionTemplate, ReportReason
 from shared.api.admin.base import IndexedEmptyFieldListFilter, LargeTableAdmin, NoDeleteMixin, ReadOnlyAdminMixin
 
 MAX_TEXT_LENGTH = 100
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 
 def moderators_only(view: View) -> View:
     """Return the view for moderators: others who are signed in get 403, anybody else the login page."""
     guarded = admin.site.admin_view(view)
 
-    def answer(request: HttpRequest, **path_parts: Any) -> HttpResponse:
+    def answer(request: HttpRequest, **path_parts: Any) -> HttpResponseBase:
         if request.user.is_authenticated and not admin.site.has_permission(request):
             raise PermissionDenied
         return guarded(request, **path_parts)
@@ -41,6 +42,8 @@ class CaseAdmin(ReadOnlyAdminMixin, ModelAdmin):
         pages: list[tuple[str, str, View]] = [
             ("", "case_changelist", queue_views.show_queue),
             ("statistics/", "statistics", statistics_views.show_statistics),
+            ("transparency/", "transparency", transparency_views.show_transparency),
+            ("transparency/statements.csv", "statements", transparency_views.download_statements),
             ("<int:case_id>/change/", "case_change", queue_views.show_item),
         ]
         actions: list[tuple[str, str, View]] = [

@@ -16,12 +16,13 @@ from shared.accounts.models import User
 def links(request: HttpRequest) -> dict[str, Any]:
     """Return the navigation group of moderation for unfold."""
     statistics = reverse("admin:commerce_moderation_statistics")
+    transparency = reverse("admin:commerce_moderation_transparency")
     queue_url = reverse("admin:commerce_moderation_case_changelist")
     waiting = {
         "title": _("Queue"),
         "icon": "flag",
         "link": queue_url,
-        "active": request.path.startswith(queue_url) and request.path != statistics,
+        "active": request.path.startswith(queue_url) and request.path not in (statistics, transparency),
         "badge": "commerce.moderation.admin.sidebar.waiting_badge",
         "badge_variant": "primary",
     }

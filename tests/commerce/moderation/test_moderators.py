@@ -39,7 +39,15 @@ def test_a_moderator_sees_the_pages_of_moderation_and_no_others(desk: Client, wr
     assert 'value="escalated"' in shown
     assert "/admin/audit/" not in shown
     assert "/admin/dashboard/" not in shown
-    for page in ("case/statistics/", "decision/", "reportreason/", "decisiontemplate/", "sanction/", "sanction/add/"):
+    for page in (
+        "case/statistics/",
+        "case/transparency/",
+        "decision/",
+        "reportreason/",
+        "decisiontemplate/",
+        "sanction/",
+        "sanction/add/",
+    ):
         assert desk.get(f"/admin/commerce_moderation/{page}").status_code == 200, page
     for path in (
         "/admin/accounts/user/", "/admin/audit/auditentry/", "/admin/commerce_reviews/review/", "/admin/dashboard/",

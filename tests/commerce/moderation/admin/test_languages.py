@@ -54,6 +54,7 @@ def pages() -> list[str]:
         "/admin/",
         CASES,
         f"{CASES}statistics/",
+        f"{CASES}transparency/",
         f"{CASES}?order=due&severity=1&search=lamp+12",
         "/admin/dashboard/",
     ]
