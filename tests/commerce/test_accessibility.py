@@ -27,7 +27,8 @@ product = Product.objects.earliest("pk")
 draft = make_draft(product, admin)
 job = create_job(author=admin, product_ids=[product.pk], options=DescriptionOptions(), now=timezone.now())
 case = Case.objects.filter(state="appealed").first()
-print(product.pk, draft.pk, job.pk, case.pk)
+reporter = User.objects.get(email="reporter.1@people.example")
+print(product.pk, draft.pk, job.pk, case.pk, case.author_id, reporter.pk, case.shop_id)
 """
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 LOOKS: dict[str, dict[str, Any]] = {
@@ -47,6 +48,9 @@ PAGES = {
     "statistics": f"{QUEUE}statistics/",
     "the transparency report": f"{QUEUE}transparency/?since=2026-01-01&until=2026-12-31",
     "a transparency report of no period": f"{QUEUE}transparency/?since=2026-02-01&until=2026-01-01",
+    "the history of an author": f"{QUEUE}history/author/{{author}}/",
+    "the history of a reporter": f"{QUEUE}history/reporter/{{reporter}}/",
+    "the history of a shop": f"{QUEUE}history/shop/{{shop}}/",
     "decisions": "/admin/commerce_moderation/decision/",
     "the audit log": "/admin/audit/auditentry/",
     "the product form": "/admin/commerce_catalog/product/{product}/change/",
@@ -77,7 +81,7 @@ def desk(browser: Browser) -> Iterator[ModeratorBrowser]:
 @pytest.fixture(scope="module")
 def ids(desk: ModeratorBrowser) -> dict[str, str]:
     printed = manage(desk.shop.environment, "shell", "-v", "0", "-c", FILL).split()
-    return dict(zip(("product", "draft", "job", "case"), printed, strict=True))
+    return dict(zip(("product", "draft", "job", "case", "author", "reporter", "shop"), printed, strict=True))
 
 
 @pytest.fixture(scope="module", params=LOOKS)

@@ -14,7 +14,13 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_GET, require_POST
 from unfold.admin import ModelAdmin
 
-from commerce.moderation.admin import decision_views, queue_views, statistics_views, transparency_views
+from commerce.moderation.admin import (
+    decision_views,
+    history_views,
+    queue_views,
+    statistics_views,
+    transparency_views,
+)
 from commerce.moderation.admin.presenters import DecisionLine
 from commerce.moderation.models import Case, Decision, DecisionTemplate, ReportReason
 from shared.api.admin.base import IndexedEmptyFieldListFilter, LargeTableAdmin, NoDeleteMixin, ReadOnlyAdminMixin
@@ -44,6 +50,7 @@ class CaseAdmin(ReadOnlyAdminMixin, ModelAdmin):
             ("statistics/", "statistics", statistics_views.show_statistics),
             ("transparency/", "transparency", transparency_views.show_transparency),
             ("transparency/statements.csv", "statements", transparency_views.download_statements),
+            ("history/<str:subject>/<int:subject_id>/", "history", history_views.show_history),
             ("<int:case_id>/change/", "case_change", queue_views.show_item),
         ]
         actions: list[tuple[str, str, View]] = [

@@ -103,6 +103,7 @@ class Case(models.Model):
             ),
         ]
         indexes = [
+            models.Index(fields=["shop", "-id"], name="commerce_case_of_shop"),
             _queue_index("newest", "-newest_at", "-id"),
             _queue_index("oldest", "oldest_at", "id"),
             _queue_index("reports", "-reports_count", "-id"),

@@ -81,6 +81,9 @@ def test_every_page_has_numbers_that_machines_read(
 ):
     attributes = 0
     asked_for = [*pages(), f"{CASES}{case_of(written).pk}/change/", f"{CASES}{case_of(asked).pk}/change/"]
+    subjects = {"author": written.user_id, "reporter": written.user_id, "shop": written.shop_id}
+    subjects["product"] = written.product_id
+    asked_for += [f"{CASES}history/{subject}/{pk}/" for subject, pk in subjects.items()]
     for path in asked_for:
         answer = moderator.get(path, headers={"Accept-Language": language})
         if answer.status_code == 403:  # rows that only services make
