@@ -11,7 +11,7 @@ from django.conf import settings
 from django.db.models import F
 
 from commerce.moderation.cases import find_case, recount, set_state
-from commerce.moderation.models import AbuseReport, Case, ContentKind, Decision, Reporter
+from commerce.moderation.models import AbuseReport, Case, ContentKind, Decision, Reporter, SecondLook
 from commerce.moderation.models.message_placeholders import fill_placeholders
 from commerce.moderation.models.snapshots import content_record, report_record, state_record
 from commerce.moderation.notices.creation import create_notices
@@ -138,7 +138,10 @@ def begin_decision(
 
 
 def finish_decision(pending: PendingDecision, state: str, *, hiding: str = Case.Hiding.NONE, now: datetime) -> Decision:
-    """Save the case in its new state, update the reporters, create the notices and write to the audit log."""
+    """Save the case in its new state, update the reporters, create the notices and write to the audit log.
+
+    A sampled decision gets a second look.
+    """
     case, decision = pending.case, pending.decision
     set_state(case, state)
     case.is_escalated = case.is_waiting and (case.is_escalated or decision.action == Action.ESCALATED)
@@ -147,6 +150,7 @@ def finish_decision(pending: PendingDecision, state: str, *, hiding: str = Case.
     recount(case)
     case.save()
     add_verdict(decision, *REPORTER_VERDICTS.get(decision.action, (0, 0)))
+    SecondLook.objects.sample(decision)
     create_notices(decision, pending.content)
     announce_decision(decision, pending.content, now=now)
     log_decision(decision, decision.action, decision.moderator, now)

@@ -3,7 +3,7 @@
 Decisions keep the texts that were decided about, like the audit log, and refer to people by their ids.
 """
 
-from commerce.moderation.models import AbuseReport, Appeal, Case, Decision, Notice, Reporter, Sanction
+from commerce.moderation.models import AbuseReport, Appeal, Case, Decision, Notice, Reporter, Sanction, SecondLook
 from shared.personal_data import delete_rows, overwrite_rows, retain_rows
 
 LOG = "it is the log of decisions, and refers to people by an id"
@@ -23,4 +23,5 @@ RULES = (
     retain_rows(Decision, "author", reason=LOG, excluded_fields=MODERATOR_FIELDS),
     retain_rows(Decision, "moderator", reason=LOG),
     retain_rows(Decision, "undone_by", reason=LOG),
+    retain_rows(SecondLook, "moderator", reason=LOG),
 )

@@ -14,14 +14,18 @@ from tests.commerce.moderation.admin.moderator_browser import PATIENCE_MS, QUEUE
 FILL = """
 from commerce.catalog.models import Product
 from commerce.descriptions.jobs.services import DescriptionOptions, create_job
-from commerce.moderation.models import Case
+from commerce.moderation.models import Case, Decision, SecondLook
 from django.utils import timezone
 from shared.accounts.models import User
 from tests.commerce.descriptions.drafts import make_draft
-from tests.commerce.moderation.sample_queue import appeal_some, decide_some, fill_queue
+from tests.commerce.moderation.sample_queue import appeal_some, decide_some, fill_queue, make_person
 admin = User.objects.filter(role="SUPER_ADMIN").earliest("pk")
 fill_queue(20)
+colleague = make_person("Colleague", role="MODERATOR")
 decide_some(6, admin)
+decision = Decision.objects.filter(action="accepted").earliest("pk")
+Decision.objects.filter(pk=decision.pk).update(moderator=colleague)
+SecondLook.objects.create(decision=decision, created_at=decision.created_at)
 appeal_some(1)
 product = Product.objects.earliest("pk")
 draft = make_draft(product, admin)
@@ -51,6 +55,7 @@ PAGES = {
     "the history of an author": f"{QUEUE}history/author/{{author}}/",
     "the history of a reporter": f"{QUEUE}history/reporter/{{reporter}}/",
     "the history of a shop": f"{QUEUE}history/shop/{{shop}}/",
+    "a second look": f"{QUEUE}second-look/",
     "decisions": "/admin/commerce_moderation/decision/",
     "the audit log": "/admin/audit/auditentry/",
     "the product form": "/admin/commerce_catalog/product/{product}/change/",

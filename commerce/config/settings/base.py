@@ -124,10 +124,11 @@ UPLOAD_LIMIT = env.int("STOA_UPLOADS_PER_MINUTE")
 DELETE_LIMIT = env.int("STOA_DELETIONS_PER_MINUTE")
 
 # Number of trusted reporters after which content is hidden automatically (0: never), how long a decision can be undone,
-# and how long after its notice an author may appeal.
+# how long after its notice an author may appeal. Another moderator decides one of so many decisions again (0: none).
 MODERATION_AUTO_HIDE_AFTER = env.int("STOA_MODERATION_AUTO_HIDE_AFTER")
 MODERATION_UNDO_WINDOW = timedelta(minutes=env.int("STOA_MODERATION_UNDO_MINUTES"))
 MODERATION_APPEAL_WINDOW = timedelta(days=env.int("STOA_MODERATION_APPEAL_DAYS"))
+MODERATION_SECOND_LOOK_INTERVAL = env.int("STOA_MODERATION_SECOND_LOOK_INTERVAL")
 
 # Storage of attachments: a folder of this machine or an S3 bucket.
 STORAGE = env.str("STOA_STORAGE")

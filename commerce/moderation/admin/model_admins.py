@@ -18,6 +18,7 @@ from commerce.moderation.admin import (
     decision_views,
     history_views,
     queue_views,
+    second_look_views,
     statistics_views,
     transparency_views,
 )
@@ -51,6 +52,7 @@ class CaseAdmin(ReadOnlyAdminMixin, ModelAdmin):
             ("transparency/", "transparency", transparency_views.show_transparency),
             ("transparency/statements.csv", "statements", transparency_views.download_statements),
             ("history/<str:subject>/<int:subject_id>/", "history", history_views.show_history),
+            ("second-look/", "second_look", second_look_views.show_second_look),
             ("<int:case_id>/change/", "case_change", queue_views.show_item),
         ]
         actions: list[tuple[str, str, View]] = [
@@ -58,6 +60,7 @@ class CaseAdmin(ReadOnlyAdminMixin, ModelAdmin):
             ("<int:case_id>/claim/", "claim", decision_views.claim),
             ("<int:case_id>/release/", "release", decision_views.release),
             ("undo/<int:decision_id>/", "undo", decision_views.undo),
+            ("second-look/<int:look_id>/", "decide_second_look", second_look_views.decide_blindly),
             ("many/", "preview", decision_views.preview_many),
             ("many/decide/", "decide_many", decision_views.decide_many),
             ("many/undo/", "undo_many", decision_views.undo_many),

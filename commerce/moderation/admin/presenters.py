@@ -103,12 +103,12 @@ class QueueRow:
     @cached_property
     def product_picture(self) -> Picture | None:
         image = self.item.content.product.image
-        return _picture(image) if image else None
+        return make_picture(image) if image else None
 
     @cached_property
     def photos(self) -> list[Picture]:
         content = self.item.content
-        return [_picture(photo) for photo in content.photos.all()] if isinstance(content, Review) else []
+        return [make_picture(photo) for photo in content.photos.all()] if isinstance(content, Review) else []
 
     @property
     def other(self) -> User | None:
@@ -223,6 +223,6 @@ def _open_buttons(case: Case) -> list[Button]:
     ]
 
 
-def _picture(attachment: Attachment) -> Picture:
+def make_picture(attachment: Attachment) -> Picture:
     record = attachment_record(attachment)
     return Picture(url=record.get("thumbnail", record["original"]), full_url=record["original"])

@@ -17,18 +17,20 @@ def links(request: HttpRequest) -> dict[str, Any]:
     """Return the navigation group of moderation for unfold."""
     statistics = reverse("admin:commerce_moderation_statistics")
     transparency = reverse("admin:commerce_moderation_transparency")
+    second_look = reverse("admin:commerce_moderation_second_look")
     queue_url = reverse("admin:commerce_moderation_case_changelist")
     waiting = {
         "title": _("Queue"),
         "icon": "flag",
         "link": queue_url,
-        "active": request.path.startswith(queue_url) and request.path not in (statistics, transparency),
+        "active": request.path.startswith(queue_url) and request.path not in (statistics, transparency, second_look),
         "badge": "commerce.moderation.admin.sidebar.waiting_badge",
         "badge_variant": "primary",
     }
     others = [
         (_("Decisions"), "gavel", _list_url("commerce_moderation_decision")),
         (_("Sanctions"), "person_off", _list_url("commerce_moderation_sanction")),
+        (_("Second look"), "visibility", second_look),
         (_("Statistics"), "bar_chart", statistics),
         (_("Reasons"), "label", _list_url("commerce_moderation_reportreason")),
         (_("Templates"), "description", _list_url("commerce_moderation_decisiontemplate")),

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 
 from commerce.moderation.admin.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Chart, share_line, stacked_bars
 from commerce.moderation.admin.labels import short_age
+from commerce.moderation.queue.second_looks import second_look_figures
 from commerce.moderation.queue.statistics import QueueAges, QueueStatistics, queue_statistics
 
 FRAME: dict[str, float] = {
@@ -49,6 +50,7 @@ def show_statistics(request: HttpRequest) -> HttpResponse:
         "figures": figures,
         "oldest": short_age(figures.oldest_age) if figures.oldest_age is not None else "",
         "today": figures.days[-1],
+        "second_looks": second_look_figures(now=now),
         "charts": [_ages(figures.ages), _decisions(figures), _agreement(figures)],
         "frame": FRAME,
     }

@@ -7,6 +7,7 @@ from commerce.moderation.models.notices import Notice, NoticeQuerySet
 from commerce.moderation.models.reasons import DecisionTemplate, ReportReason
 from commerce.moderation.models.reports import AbuseReport, ContentKind, Reporter, ReportQuerySet
 from commerce.moderation.models.sanctions import Sanction, SanctionQuerySet
+from commerce.moderation.models.second_looks import SecondLook, SecondLookQuerySet
 
 __all__ = [
     "AbuseReport",
@@ -24,4 +25,6 @@ __all__ = [
     "Reporter",
     "Sanction",
     "SanctionQuerySet",
+    "SecondLook",
+    "SecondLookQuerySet",
 ]

@@ -13,8 +13,9 @@ from django.db import connection
 from pytest_django import Settings
 
 from commerce.catalog.models import Product
-from commerce.moderation.models import AbuseReport, Case, Decision, Notice, Reporter
+from commerce.moderation.models import AbuseReport, Case, Decision, Notice, Reporter, SecondLook
 from commerce.moderation.notices.delivery import send_notices
+from commerce.moderation.queue.second_looks import decide_second_look
 from commerce.reviews.models import Review
 from commerce.reviews.services import delete_review
 from shared.accounts.models import User
@@ -172,3 +173,24 @@ def test_either_the_undo_or_the_delivery_of_a_notice_succeeds(lamp: Product, adm
         letters = [letter.to[0] for letter in mail.outbox[before:]]
         assert letters == ([] if undone == 200 else [decision.author.email])
         assert Notice.objects.filter(decision=decision).exists() == (undone == 409)
+
+
+def test_one_of_twenty_concurrent_second_looks_counts(
+    written: Review, admin: User, moderators: list[User], settings: Settings
+):
+    settings.MODERATION_SECOND_LOOK_INTERVAL = 1
+    report(written, reporter("ann"))
+    decide("accept_report", written, admin)
+    look = SecondLook.objects.get()
+
+    verdicts = ["accepted", "rejected"] * 10
+    statuses = at_once(
+        [
+            partial(decide_second_look, look_id=look.pk, verdict=verdict, moderator=moderator, now=NOON)
+            for verdict, moderator in zip(verdicts, moderators, strict=True)
+        ]
+    )
+
+    assert Counter(statuses) == {200: 1, 409: 19}
+    look.refresh_from_db()
+    assert AuditEntry.objects.get(action="moderation.second_look").actor == look.moderator

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils import timezone, translation
 from django.utils.translation.trans_real import DjangoTranslation
 
-from commerce.moderation.models import DecisionTemplate
+from commerce.moderation.models import DecisionTemplate, SecondLook
 from commerce.reviews.models import Question, Review
 from shared.accounts.models import User
 from shared.api.admin.labels import iterate_labels
@@ -43,7 +43,8 @@ def moderator(admin: User) -> Client:
 def rows(admin: User, written: Review, asked: Question) -> None:
     """Create a decided and a waiting case with some weight, so that charts have broken numbers."""
     report(written, reporter("ann"), at=timezone.now() - DAY)
-    decide("accept_report", written, admin, at=timezone.now())
+    decision = decide("accept_report", written, admin, at=timezone.now())
+    SecondLook.objects.create(decision=decision, created_at=decision.created_at)
     report(asked, reporter("bea"), at=timezone.now() - 3 * DAY)
     DecisionTemplate.objects.create(name="Advertising", text="{product} is no place for it.")
 
@@ -55,6 +56,7 @@ def pages() -> list[str]:
         CASES,
         f"{CASES}statistics/",
         f"{CASES}transparency/",
+        f"{CASES}second-look/",
         f"{CASES}?order=due&severity=1&search=lamp+12",
         "/admin/dashboard/",
     ]

@@ -1,0 +1,66 @@
+"""Views of second looks: one blind case at a time, and the moderator's verdict about it."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from commerce.attachments.models import Attachment
+from commerce.moderation.admin.labels import KINDS, reason_name, translate_error
+from commerce.moderation.admin.presenters import STARS, Picture, make_picture
+from commerce.moderation.admin.queue_views import get_moderator
+from commerce.moderation.models import SecondLook
+from commerce.moderation.queue.second_looks import BlindCase, decide_second_look, next_blind_case
+from shared.api.errors import ApiError
+
+Verdict = SecondLook.Verdict
+
+
+class VerdictForm(forms.Form):
+    verdict = forms.ChoiceField(choices=[(Verdict.ACCEPTED, ""), (Verdict.REJECTED, "")])
+
+
+def show_second_look(request: HttpRequest, *, error: str = "", status: int = 200) -> HttpResponse:
+    """Show the next case to look at again, and why the last verdict was refused."""
+    case = next_blind_case(get_moderator(request))
+    context = admin.site.each_context(request) | {"title": _("Second look"), "error": error, "case": case}
+    if case is not None:
+        context |= _describe(case)
+    return render(request, "moderation/second_look.html", context, status=status)
+
+
+def decide_blindly(request: HttpRequest, look_id: int) -> HttpResponse:
+    """Save the verdict and go on to the next case; a refused one is answered by the page with the reason."""
+    form = VerdictForm(request.POST)
+    if not form.is_valid():
+        return show_second_look(request, error=_("Choose one of the buttons."), status=422)
+    verdict = form.cleaned_data["verdict"]
+    try:
+        decide_second_look(look_id=look_id, verdict=verdict, moderator=get_moderator(request), now=timezone.now())
+    except ApiError as error:
+        return show_second_look(request, error=translate_error(error), status=error.problem.status)
+    messages.success(request, _("Your second look is saved. The item stays as it is."))
+    return HttpResponseRedirect(reverse("admin:commerce_moderation_second_look"))
+
+
+def _describe(case: BlindCase) -> dict[str, Any]:
+    content, rating = case.content, case.content.get("rating") or 0
+    return {
+        "kind": KINDS[case.look.decision.case.model_type],
+        "text": content.get("comment") or content.get("question") or "",
+        "answer": content.get("answer", ""),
+        "rating": rating,
+        "stars": "★" * rating + "☆" * (STARS - rating),
+        "photos": _photos(content.get("photos", [])),
+        "reports": [(report, reason_name(report.reason) if report.reason else "") for report in case.reports],
+    }
+
+
+def _photos(ids: list[int]) -> list[Picture]:
+    """Return the photos of a review that still exist."""
+    return [make_picture(photo) for photo in Attachment.objects.filter(pk__in=ids).order_by("pk")]
