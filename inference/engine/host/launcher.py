@@ -1,4 +1,7 @@
-"""The launcher of model processes: forked from a server with torch imported, or spawned for the GPU."""
+"""The launcher of model processes, which are forked from a server with torch imported.
+
+On a GPU too: CUDA survives a fork as long as it was not used before it, and the fork server only imports.
+"""
 
 import asyncio
 import contextlib
@@ -9,7 +12,7 @@ import signal
 import socket
 import threading
 from multiprocessing import forkserver
-from multiprocessing.context import ForkServerContext, ForkServerProcess, SpawnContext, SpawnProcess
+from multiprocessing.context import ForkServerContext, ForkServerProcess
 
 from inference.engine.host.model_process import ModelSpec, run_model
 from inference.engine.ipc import Channel
@@ -63,7 +66,7 @@ class StderrTail:
 class ModelProcess:
     """A started process. channel: the host's connection to it. ended: resolves with the reason of its end."""
 
-    def __init__(self, process: ForkServerProcess | SpawnProcess, channel: Channel, stderr_tail: StderrTail) -> None:
+    def __init__(self, process: ForkServerProcess, channel: Channel, stderr_tail: StderrTail) -> None:
         self._process = process
         self._stderr_tail = stderr_tail
         self._kill_reason: str | None = None
@@ -102,9 +105,8 @@ class Launcher:
         for name, value in _ENVIRONMENT.items():
             os.environ.setdefault(name, value)
         os.environ["MODEL_HOST_PID"] = str(os.getpid())  # for fork_server.py
-        self._fork_context: ForkServerContext = multiprocessing.get_context("forkserver")
-        self._fork_context.set_forkserver_preload(["inference.engine.host.fork_server", preload])
-        self._spawn_context: SpawnContext = multiprocessing.get_context("spawn")
+        self._context: ForkServerContext = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(["inference.engine.host.fork_server", preload])
         self._fork_server_pid: int | None = None
         self._warmed_up = self._begin_warm_up()
 
@@ -121,11 +123,9 @@ class Launcher:
         return await self._start(spec)
 
     async def _start(self, spec: ModelSpec) -> ModelProcess:
-        # CUDA does not survive a fork.
-        context = self._spawn_context if spec.options.gpu_layers else self._fork_context
         host_end, model_end = socket.socketpair()
         stderr_source, stderr = socket.socketpair()
-        process = context.Process(target=run_model, args=(spec, model_end, stderr), daemon=True)
+        process = self._context.Process(target=run_model, args=(spec, model_end, stderr), daemon=True)
         try:
             with model_end, stderr:
                 process.start()
@@ -155,7 +155,7 @@ class Launcher:
         return before != self._fork_server_pid
 
     def _warm_up(self, loop: asyncio.AbstractEventLoop, warmed_up: asyncio.Future[None]) -> None:
-        process = self._fork_context.Process(target=int)
+        process = self._context.Process(target=int)
         with contextlib.suppress(RuntimeError):  # the loop is closed: the host has ended
             try:
                 process.start()

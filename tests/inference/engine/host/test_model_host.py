@@ -280,15 +280,23 @@ async def test_a_killed_fork_server_costs_only_a_restart(host: RunningHost) -> N
     assert len(await read(await host.engine.generate("m", request()))) == 5
 
 
-async def test_a_gpu_model_runs_in_a_spawned_process(host: RunningHost) -> None:
-    await host.commands.load("m", host.folder("m"), LoadOptions(gpu_layers=1))
-    assert parent_of(await host.pid("m")) == host.process.pid
-    assert len(await read(await host.engine.generate("m", request()))) == 5
+def test_the_fork_server_imports_torch_without_using_cuda() -> None:
+    code = """
+import torch
+
+for name in ("_lazy_init", "current_device", "device_count", "get_device_capability", "is_available"):
+    setattr(torch.cuda, name, lambda *_, name=name: print("CUDA is used:", name))
+import inference.engine.host.loading
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parents[4], capture_output=True, text=True, timeout=200
+    )
+    assert (run.returncode, run.stdout) == (0, ""), run.stderr
 
 
 async def test_m6_a_killed_host_leaves_no_process_and_another_can_start(host: RunningHost) -> None:
     await host.commands.load("m", host.folder("m"))
-    await host.commands.load("gpu", host.folder("gpu"), LoadOptions(gpu_layers=1))
+    await host.commands.load("n", host.folder("n"))
     stream = await host.engine.generate("m", request(max_tokens=100_000))
     started = descendants(host.process.pid)
     assert len(started) >= 3
