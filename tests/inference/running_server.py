@@ -89,14 +89,14 @@ class RunningServer:
         return {"Authorization": f"Bearer {self.keys[role]}"}
 
     def get(self, path: str, role: str = "SUPER_ADMIN") -> httpx2.Response:
-        return httpx2.get(self.url + path, headers=self.headers(role), timeout=30)
+        return httpx2.get(self.url + path, headers=self.headers(role), timeout=100)
 
     def post(self, path: str, body: object = None, role: str = "SUPER_ADMIN") -> httpx2.Response:
-        return httpx2.post(self.url + path, json=body, headers=self.headers(role), timeout=30)
+        return httpx2.post(self.url + path, json=body, headers=self.headers(role), timeout=100)
 
     def ask_as_written(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], Any]:
         """Status, headers (names in lower case) and body of a request whose path no client library has tidied up."""
-        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=30)
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=100)
         with contextlib.closing(connection):
             connection.putrequest(method, path, skip_accept_encoding=True)
             for name, value in headers.items():
@@ -112,7 +112,7 @@ class RunningServer:
         return status.pid
 
     def client(self) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(base_url=self.url, headers=self.headers(), timeout=30)
+        return httpx2.AsyncClient(base_url=self.url, headers=self.headers(), timeout=100)
 
 
 def add_model(models_dir: Path, name: str, config: dict[str, object]) -> Path:

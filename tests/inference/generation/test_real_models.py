@@ -107,6 +107,21 @@ def test_an_error_names_a_constraint_as_the_client_did(client: openai.OpenAI, fi
     assert refused.value.param == field
 
 
+@pytest.mark.parametrize(
+    "constraint",
+    [
+        {"grammar": "root ::= " + " | ".join(f'"{number}"' for number in range(2_000))},
+        {"grammar": "root ::= r0\n" + "\n".join(f"r{number} ::= r{number + 1}" for number in range(3_000))},
+        {"guided_json": {"type": "string", "allOf": [{"pattern": f"a{{{number}}}"} for number in range(20)]}},
+    ],
+    ids=["alternatives", "rules", "patterns"],
+)
+def test_an_absurdly_large_constraint_is_rejected_with_its_limit(client: openai.OpenAI, constraint: dict[str, object]):
+    with pytest.raises(openai.BadRequestError, match=r"(at most|max is) \d+"):
+        client.completions.create(model="tiny", prompt="a", extra_body=constraint)
+    assert client.completions.create(model="tiny", prompt="a", max_tokens=1).choices
+
+
 def test_a_context_error_has_openais_words(client: openai.OpenAI):
     with pytest.raises(openai.BadRequestError) as refused:
         client.completions.create(model="tiny", prompt="fox", max_tokens=CONTEXT)
