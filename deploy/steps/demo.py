@@ -117,6 +117,7 @@ class Demo:
         if GENERAL_MODEL in self.installed:
             self.load_once(WRITER, f"{GENERAL_MODEL}, which keeps to the facts less often")
         self.print_models()
+        self.update_state(model=self.best_loaded(GENERAL_MODEL))
         self.start_commerce(supervisor, commerce_port)
         self.print_summary()
 
@@ -247,7 +248,7 @@ class Demo:
             "STOA_DESCRIPTIONS_BASE_URL": f"{self.inference_url}/v1",
             "STOA_DESCRIPTIONS_API_KEY": self.shop_key,
             "STOA_DESCRIPTIONS_WEBHOOK_SECRET": self.webhook_secret(),
-            "STOA_DESCRIPTIONS_MODEL": self.descriptions_model(),
+            "STOA_DESCRIPTIONS_MODEL": self.best_loaded(WRITER, GENERAL_MODEL),
         }
         with step("Starting the shop"):
             serve = [PYTHON, "manage_commerce.py", "serve", "--port", str(port), "--drain", "10"]
@@ -257,10 +258,10 @@ class Demo:
                 supervisor.add("commerce-worker", worker, env | self.env, signal.SIGTERM)
             supervisor.wait_until(lambda: responds(f"{self.commerce_url}/readyz"), timeout_seconds=120, what="Starting")
 
-    def descriptions_model(self) -> str:
-        """Return the best of the loaded models that write descriptions."""
+    def best_loaded(self, *models: str) -> str:
+        """Return the first of these models that is loaded, or else the built-in one."""
         loaded = {model["id"] for model in self.list_models() if model["loaded"]}
-        return next((model for model in (WRITER, GENERAL_MODEL) if model in loaded), "stoa-describer")
+        return next((model for model in models if model in loaded), "stoa-describer")
 
     def webhook_secret(self) -> str:
         """Return the secret of the shop's webhook: the last start's, or a new webhook's.
@@ -299,7 +300,7 @@ class Demo:
             "doctor": f"{redis}{stoa} doctor",
             "python": shlex.quote(str(PYTHON)),
             "logs": str(self.var / "log"),
-            "writer": self.env.get("STOA_DESCRIPTIONS_MODEL") or self.descriptions_model(),
+            "writer": self.env.get("STOA_DESCRIPTIONS_MODEL") or self.best_loaded(WRITER, GENERAL_MODEL),
         }
 
 

@@ -1,5 +1,6 @@
 """The commands and programs of the documentation run as they are pasted."""
 
+import json
 import os
 import re
 import subprocess
@@ -23,13 +24,14 @@ def code_blocks(page: str, language: str) -> list[str]:
 
 
 def adapt_to(stoa: RunningStoa, code: str) -> str:
-    """Return the code with the addresses, the key and the data folder of this demo."""
+    """Return the code with the addresses, the key, the general model and the data folder of this demo."""
     home = stoa.run_dir.parent.parent
     code = code.replace("http://127.0.0.1:8000", stoa.commerce_url).replace("http://127.0.0.1:8001", stoa.inference_url)
     code = code.replace("ws://127.0.0.1:8001", stoa.inference_url.replace("http", "ws"))
     code = code.replace("export API_KEY=stoa_...", f"export API_KEY={stoa.api_key}").replace(
         '"stoa_..."', f'"{stoa.api_key}"'
     )
+    code = code.replace("SmolLM2-135M-Instruct", json.loads((home / "var" / "demo.json").read_text())["model"])
     code = code.replace("var/", f"{home}/var/").replace("curl -s", "curl --fail-with-body -s")
     return code.replace(
         "manage_commerce.py seed\n", "manage_commerce.py seed --small\n"
@@ -65,7 +67,7 @@ def test_the_commands_of_the_readme_work_in_one_shell(stoa: RunningStoa):
     output = run(stoa, ["bash", "-e", "-o", "pipefail", "-c"], "".join(code_blocks("README.md", "sh")))
 
     assert '"error"' not in output
-    for text in ("SUPER_ADMIN", "Brunvale Teapot", "Oakhurst", '"done":true', "stoa-encoder", '"unloaded"', "batch_"):
+    for text in ("SUPER_ADMIN", "Brunvale Teapot", "lamp", '"done":true', "stoa-encoder", '"unloaded"', "batch_"):
         assert text in output, output
 
 
