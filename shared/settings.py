@@ -10,6 +10,8 @@ from typing import Any
 from urllib.parse import quote
 
 from corsheaders.defaults import default_headers
+from django.urls import reverse_lazy
+from django.utils.translation import gettext_lazy
 
 from shared.environment import database, env, load_env_file, mail_server, refuse_unknown_names, var_dir
 from shared.observability.collector import collector
@@ -127,6 +129,12 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 AUTHENTICATION_BACKENDS = ["shared.accounts.backends.LimitedBackend"]  # Django's own sign-in, to the admin
 # The admin shows a new API key in a message: a cookie of that browser, never a row of the session table.
+UNFOLD_ACCOUNT = {  # the menu of whoever is signed in to the admin
+    "navigation": [
+        {"title": gettext_lazy("Second factor"), "link": reverse_lazy("admin:accounts_user_second_factor")},
+        {"title": gettext_lazy("Change password"), "link": reverse_lazy("admin:password_change")},
+    ]
+}
 MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
 SIMPLE_JWT: dict[str, Any] = {
     "SIGNING_KEY": env.str("STOA_JWT_KEY") or read_or_make_secret(VAR_DIR / "jwt.key"),
@@ -153,6 +161,9 @@ REGISTERED_MAY_RUN_INFERENCE = env.bool("STOA_REGISTERED_MAY_RUN_INFERENCE")
 REGISTERED_MONTHLY_TOKEN_LIMIT = env.int("STOA_REGISTERED_MONTHLY_TOKEN_LIMIT")
 # Sign-in attempts per minute, from one IP address and for one account.
 LOGIN_LIMIT = env.int("STOA_LOGINS_PER_MINUTE")
+REQUIRE_SECOND_FACTOR = env.bool("STOA_REQUIRE_SECOND_FACTOR")
+if REQUIRE_SECOND_FACTOR:
+    MIDDLEWARE.append("shared.accounts.middleware.second_factor.RequireSecondFactorMiddleware")
 # Requests per minute. In the shop, per user, or per IP address without a user; in the model server, per IP address that
 # reads its pages.
 REQUEST_LIMIT = env.int("STOA_REQUESTS_PER_MINUTE")

@@ -16,7 +16,11 @@ from shared.api.limits.rate_limits import rate_limit_headers
 async def login(call: OperationCall[LoginRequest]) -> HttpResponse:
     now = timezone.now()
     pair = await sync_to_async(sign_in)(
-        email=call.body.username, password=call.body.password, address=call.request.META["REMOTE_ADDR"], now=now
+        email=call.body.username,
+        password=call.body.password,
+        otp=call.body.otp,
+        address=call.request.META["REMOTE_ADDR"],
+        now=now,
     )
     response = LoginResponse(
         token=pair.access,

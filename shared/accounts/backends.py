@@ -7,12 +7,16 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from shared.accounts.models import User
+from shared.accounts.second_factor import SecondFactorRequired
 from shared.accounts.services import check_credentials
 from shared.api.errors import ApiError
 
 
 class LimitedBackend(BaseBackend):
-    """Django authentication backend. Its `authenticate` raises ApiError 429 and 503 as the API's sign-in does."""
+    """Django authentication backend. Its `authenticate` raises ApiError 429 and 503 as the API's sign-in does.
+
+    It also raises SecondFactorRequired. The code is the `otp` of the sign-in form.
+    """
 
     def authenticate(
         self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any
@@ -21,8 +25,11 @@ class LimitedBackend(BaseBackend):
         if email is None or password is None:
             return None
         address = request.META.get("REMOTE_ADDR", "") if request else ""
+        otp = request.POST.get("otp", "") if request else ""
         try:
-            return check_credentials(email=email, password=password, address=address, now=timezone.now())[0]
+            return check_credentials(email=email, password=password, otp=otp, address=address, now=timezone.now())[0]
+        except SecondFactorRequired:
+            raise
         except ApiError as error:
             if error.problem.status == 401:
                 return None

@@ -71,6 +71,10 @@ class User(AbstractBaseUser):
     def __str__(self) -> str:
         return self.email
 
+    def _get_session_auth_hash(self, secret: Any = None) -> str:
+        """Return a hash that a session keeps: a new token version ends sessions, as it refuses tokens."""
+        return f"{super()._get_session_auth_hash(secret)}{self.token_version}"  # type: ignore[misc]
+
     def set_password(self, raw_password: str | None) -> None:
         """Set the password and refuse every earlier token, also when Django's own forms save it."""
         super().set_password(raw_password)
@@ -180,3 +184,16 @@ class SignInNetwork(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user_id} at {self.used_at:%Y-%m-%d %H:%M}"
+
+
+class SecondFactor(models.Model):
+    """A user's one-time passwords by an authenticator app (RFC 6238), with recovery codes for a lost one."""
+
+    user = models.OneToOneField(User, on_delete=models.CASCADE, primary_key=True, related_name="second_factor")
+    secret = models.TextField()  # encrypted
+    confirmed_at = models.DateTimeField(null=True)  # null: set up, but not yet used
+    last_step = models.BigIntegerField(default=0)  # of the last code: each works once
+    recovery_codes = models.JSONField(default=list)  # hashes of those that are left
+
+    def __str__(self) -> str:
+        return f"{self.user_id} since {self.confirmed_at:%Y-%m-%d}" if self.confirmed_at else f"{self.user_id}, not on"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from shared.accounts.models import SignIn
@@ -10,12 +11,24 @@ from shared.accounts.roles import SHOP_PERMISSIONS, Role
 from shared.accounts.services import TokenPair
 from shared.api.fields import EmailAddressField, PasswordField
 
+MAX_CODE_LENGTH = 64
 TOKEN_HELP_TEXT = "Token of the link in the e-mail."  # noqa: S105
+
+
+@extend_schema_field({"type": "string", "maxLength": MAX_CODE_LENGTH, "example": "492039"})
+class CodeField(serializers.CharField):
+    """A code of the second factor."""
 
 
 class CredentialsSerializer(serializers.Serializer[Any]):
     email = serializers.CharField(max_length=254, help_text="E-mail address of the account.")
     password = PasswordField(help_text="Password of the account.")
+    otp = CodeField(
+        max_length=MAX_CODE_LENGTH,
+        required=False,
+        allow_blank=True,
+        help_text="Code of the authenticator app, or a recovery code, for accounts with a second factor.",
+    )
 
 
 class RefreshSerializer(serializers.Serializer[Any]):

@@ -24,6 +24,7 @@ from shared.accounts.models import ApiKey, SignIn, User
 from shared.accounts.networks import find_user, network_of, remember_network
 from shared.accounts.passwords import hash_password, password_matches
 from shared.accounts.roles import ROLE_PERMISSIONS, Role
+from shared.accounts.second_factor import check_second_factor
 from shared.accounts.tokens import AccessToken, RefreshToken
 from shared.api.errors import ApiError, NotFound, ValidationFailed
 from shared.api.limits.rate_limits import RateLimitDecision, address_key, hit, raise_if_limited, rate_limit_headers
@@ -110,19 +111,22 @@ def rights_of_registered_users() -> dict[str, Any]:
     }
 
 
-def sign_in(*, email: str, password: str, address: str, now: datetime) -> TokenPair:
+def sign_in(*, email: str, password: str, address: str, now: datetime, otp: str = "") -> TokenPair:
     """Return the tokens of a new sign-in.
 
+    otp: code of the second factor, for users who have turned it on.
     Raise ApiError 401, the same for every wrong pair, 429 before any hashing, and 403 for an e-mail address that
     must be confirmed first.
     """
-    user, decision = check_credentials(email=email, password=password, address=address, now=now)
+    user, decision = check_credentials(email=email, password=password, otp=otp, address=address, now=now)
     if settings.REGISTRATION == "verified" and not user.email_verified_at and user.role in REGISTERING_ROLES:
         raise ApiError(403, "Confirm your e-mail address first: we sent you a link. A password reset confirms it too.")
     return _start_sign_in(user, now, decision)
 
 
-def check_credentials(*, email: str, password: str, address: str, now: datetime) -> tuple[User, RateLimitDecision]:
+def check_credentials(
+    *, email: str, password: str, otp: str = "", address: str, now: datetime
+) -> tuple[User, RateLimitDecision]:
     """Return the active user of this pair and the state of the limits. Raise as `sign_in` does.
 
     An unknown e-mail address, an inactive user and a wrong password take the same time and look the same. Attempts are
@@ -143,6 +147,7 @@ def check_credentials(*, email: str, password: str, address: str, now: datetime)
             "The e-mail address or the password is wrong.",
             headers={"WWW-Authenticate": "Bearer"} | rate_limit_headers(decision),
         )
+    check_second_factor(user=user, code=otp, now=now)
     remember_network(user=user, network=network, now=now)
     return user, decision
 

@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 from shared.accounts.models import User
 from shared.accounts.services import lock_active_user
 from shared.api.errors import ApiError
+from shared.encryption import encrypt
 from shared.webhooks.destinations import (
     InvalidDestination,
     Resolver,
@@ -21,7 +22,6 @@ from shared.webhooks.destinations import (
     require_public,
     resolve,
 )
-from shared.webhooks.encryption import encrypt
 from shared.webhooks.models import Delivery, DeliveryState, Endpoint
 from shared.webhooks.signing import make_secret
 

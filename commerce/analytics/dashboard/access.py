@@ -12,8 +12,8 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
-from unfold.forms import AuthenticationForm
 
+from shared.accounts.admin import forms
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 
@@ -22,7 +22,7 @@ INVALID_LOGIN = "Please enter the e-mail and the password of a shop's owner or s
 View = Callable[..., HttpResponseBase]
 
 
-class SignInForm(AuthenticationForm):  # type: ignore[misc]
+class SignInForm(forms.SignInForm):
     """The sign-in form of the dashboard; customers see the same error as for a wrong password."""
 
     def confirm_login_allowed(self, user: Any) -> None:

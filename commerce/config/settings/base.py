@@ -21,6 +21,7 @@ from shared.settings import (
     SHARED_APPS,
     SPECTACULAR_SETTINGS,
     STORAGES,
+    UNFOLD_ACCOUNT,
     VAR_DIR,
     VERSION,
 )
@@ -206,6 +207,7 @@ UNFOLD = {
     "SITE_TITLE": "Stoa commerce",
     "SITE_HEADER": "Stoa commerce",
     "SITE_SUBHEADER": f"Version {VERSION}",
+    "ACCOUNT": UNFOLD_ACCOUNT,
     "STYLES": [lambda request: static("moderation/lists.css")],
     "SIDEBAR": {"navigation": "commerce.config.navigation.navigation"},
 }

@@ -19,6 +19,7 @@ from shared.settings import (
     SHARED_APPS,
     SPECTACULAR_SETTINGS,
     STORAGES,
+    UNFOLD_ACCOUNT,
     VAR_DIR,
     VERSION,
 )
@@ -183,5 +184,6 @@ UNFOLD = {
     "SITE_TITLE": "Stoa inference",
     "SITE_HEADER": "Stoa inference",
     "SITE_SUBHEADER": f"Version {VERSION}",
+    "ACCOUNT": UNFOLD_ACCOUNT,
     "SIDEBAR": {"navigation": "inference.config.navigation.navigation"},
 }

@@ -16,6 +16,14 @@ class LoginRequest(RequestBody):
 
     username: EmailAddress
     password: Annotated[str, Meta(description="Password of the user.", examples=["a lamp for every room"])]
+    otp: Annotated[
+        str,
+        Meta(
+            description="Code of the authenticator app, or a recovery code, for users with a second factor.",
+            max_length=64,
+            examples=["492039"],
+        ),
+    ] = ""
 
 
 class LoginUser(Struct):

@@ -3,12 +3,40 @@
 from typing import Any
 
 from django import forms
-from unfold.forms import AdminPasswordChangeForm, UserCreationForm
-from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
+from django.utils.translation import gettext_lazy as _
+from unfold.forms import AdminPasswordChangeForm, AuthenticationForm, UserCreationForm
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminTextInputWidget
 
 from shared.accounts import services
 from shared.accounts.models import ApiKey, User
 from shared.accounts.roles import ROLE_PERMISSIONS, Permission, Role
+from shared.accounts.second_factor import SecondFactorRequired
+
+
+class CodeField(forms.CharField):
+    """A code of the second factor."""
+
+    widget = UnfoldAdminTextInputWidget(attrs={"autocomplete": "one-time-code", "autocapitalize": "none"})
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(max_length=64, label=_("Code"), **options)
+
+
+class CodeForm(forms.Form):
+    otp = CodeField(help_text=_("Of your authenticator app, or a recovery code."))
+
+
+class SignInForm(AuthenticationForm):
+    """The sign-in form of the admin, with the code of those who use a second factor."""
+
+    otp = CodeField(required=False, help_text=_("Only if you use an authenticator app."))
+
+    def clean(self) -> dict[str, Any]:
+        try:
+            cleaned: dict[str, Any] = super().clean()
+        except SecondFactorRequired as error:
+            raise forms.ValidationError({"otp": str(error)}) from None
+        return cleaned
 
 
 class NewUserForm(UserCreationForm):

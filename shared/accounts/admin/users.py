@@ -1,6 +1,6 @@
 """Django admin of users, who are deactivated and never deleted."""
 
-from typing import cast
+from typing import Any, cast
 
 from django.contrib import admin, messages
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
@@ -10,20 +10,25 @@ from django.forms import ModelForm
 from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
+from django.urls import path
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 
 from shared.accounts import services
-from shared.accounts.admin.forms import NewUserForm, PasswordForm, UserForm
+from shared.accounts.admin.forms import NewUserForm, PasswordForm, SignInForm, UserForm
+from shared.accounts.admin.second_factor import second_factor_page
 from shared.accounts.models import User
 from shared.accounts.personal_data.erasure import erase_person
 from shared.accounts.personal_data.export import export_person
+from shared.accounts.second_factor import remove_second_factor
 from shared.api.admin.base import LargeTableAdmin, NoDeleteMixin
 from shared.api.errors import ApiError, ValidationFailed
 from shared.response_chunks import response_chunks
 
 admin.site.unregister(Group)  # roles take the place of Django's groups
+admin.site.login_form = SignInForm
+admin.site.login_template = "accounts/sign_in.html"
 
 
 @admin.register(User)
@@ -47,7 +52,11 @@ class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignor
         ("Dates", {"fields": ["created_at", "email_verified_at", "last_login"]}),
     ]
     add_fieldsets = [(None, {"fields": ["email", "name", "role", "password1", "password2"]})]
-    actions = ["deactivate", "export", "erase"]
+    actions = ["deactivate", "turn_off_second_factor", "export", "erase"]
+
+    def get_urls(self) -> list[Any]:
+        page = self.admin_site.admin_view(second_factor_page)
+        return [path("second-factor/", page, name="accounts_user_second_factor"), *super().get_urls()]
 
     @admin.display(description="Password")
     def password_link(self, user: User) -> str:
@@ -84,6 +93,12 @@ class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignor
                 services.deactivate_user(user=user)
             except ValidationFailed as error:
                 self.message_user(request, f"{user}: {error}", messages.ERROR)
+
+    @admin.action(description="Turn off the second factor of selected users")
+    def turn_off_second_factor(self, request: HttpRequest, users: QuerySet[User]) -> None:
+        actor, now = cast(User, request.user), timezone.now()
+        count = sum(remove_second_factor(user=user, actor=actor, now=now) for user in users)
+        self.message_user(request, _("Second factors turned off: %(count)d.") % {"count": count})
 
     @admin.action(description="Export the data of the selected user as JSON")
     def export(self, request: HttpRequest, users: QuerySet[User]) -> HttpResponseBase | None:

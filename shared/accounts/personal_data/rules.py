@@ -6,7 +6,7 @@ from datetime import datetime
 from django.contrib.admin.models import LogEntry
 from django.contrib.contenttypes.models import ContentType
 
-from shared.accounts.models import ApiKey, SignIn, SignInNetwork, User
+from shared.accounts.models import ApiKey, SecondFactor, SignIn, SignInNetwork, User
 from shared.accounts.roles import Role
 from shared.accounts.services import LAST_ADMIN_ERROR, would_leave_no_admin
 from shared.personal_data import PersonalDataRule, delete_rows
@@ -39,6 +39,7 @@ RULES = (
     PersonalDataRule(ApiKey, "user", _erase_keys, excluded_fields=("secret_hash",)),
     delete_rows(SignIn, "user", excluded_fields=("refresh_id", "previous_refresh_id")),
     delete_rows(SignInNetwork, "user"),
+    delete_rows(SecondFactor, "user", excluded_fields=("secret", "last_step", "recovery_codes")),
     PersonalDataRule(LogEntry, "user", _erase_log),
 )
 ERASURE_BLOCKERS = (last_admin_blocker,)

@@ -17,11 +17,11 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from shared.encryption import DecryptionFailed, decrypt
 from shared.observability import metrics
 from shared.webhooks.delivery.retries import retry_delay
 from shared.webhooks.delivery.transport import ATTEMPT_TIMEOUT_SECONDS, AttemptOutcome, DeliveryRequest, Transport
 from shared.webhooks.destinations import Resolver, resolve
-from shared.webhooks.encryption import DecryptionFailed, decrypt
 from shared.webhooks.models import Attempt, Delivery, DeliveryState, Endpoint
 from shared.webhooks.services import disable_endpoints
 from shared.webhooks.signing import signature_headers

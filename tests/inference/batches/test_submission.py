@@ -11,7 +11,7 @@ from pytest_django import Settings
 from inference.batches.models import Batch
 from shared.accounts.roles import Role
 from shared.accounts.services import create_api_key, create_user
-from shared.webhooks.encryption import decrypt
+from shared.encryption import decrypt
 from shared.webhooks.models import Endpoint
 
 pytestmark = pytest.mark.django_db(transaction=True)

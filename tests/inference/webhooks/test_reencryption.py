@@ -6,12 +6,14 @@ from django.core.management import call_command
 from django.utils import timezone
 from pytest_django import Settings
 
-from shared.accounts.models import User
-from shared.webhooks.encryption import decrypt, encrypt
+from shared.accounts.models import SecondFactor, User
+from shared.accounts.second_factor import authenticator_key, begin_second_factor
+from shared.encryption import decrypt, encrypt
 from shared.webhooks.models import Endpoint
 from shared.webhooks.services import create_endpoint, rotate_secret
 from tests.inference.webhooks.conftest import make_user
 
+NO_FACTORS = "Re-encrypted the secrets of 0 second factors.\n"
 OLD_KEY, NEW_KEY = "the one before " * 4, "the one after it " * 4
 
 
@@ -35,7 +37,7 @@ def test_reencrypted_secrets_need_no_fallback_key(user: User, settings: Settings
     following = rotate_secret(user=user, endpoint_id=endpoint.public_id, now=timezone.now()).secret
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = NEW_KEY, [OLD_KEY]
 
-    assert run_reencrypt_secrets() == ("Re-encrypted the secrets of 1 webhooks.\n", "")
+    assert run_reencrypt_secrets() == (f"Re-encrypted the secrets of 1 webhooks.\n{NO_FACTORS}", "")
 
     settings.SECRET_KEY_FALLBACKS = []
     endpoint.refresh_from_db()
@@ -52,7 +54,21 @@ def test_an_undecryptable_secret_is_reported_and_left_unchanged(user: User, sett
 
     output, errors = run_reencrypt_secrets()
 
-    assert output == "Re-encrypted the secrets of 1 webhooks.\n"
+    assert output == f"Re-encrypted the secrets of 1 webhooks.\n{NO_FACTORS}"
     assert errors.startswith("The secrets of 1 webhooks are encrypted under an unknown key")
     lost.refresh_from_db()
     assert lost.secret == ciphertext
+
+
+def test_the_secrets_of_second_factors_are_reencrypted(user: User, settings: Settings):
+    settings.SECRET_KEY = OLD_KEY
+    key = authenticator_key(begin_second_factor(user=user))
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = NEW_KEY, [OLD_KEY]
+
+    assert run_reencrypt_secrets() == (
+        "Re-encrypted the secrets of 0 webhooks.\nRe-encrypted the secrets of 1 second factors.\n",
+        "",
+    )
+
+    settings.SECRET_KEY_FALLBACKS = []
+    assert authenticator_key(SecondFactor.objects.get(user=user)) == key

@@ -12,11 +12,11 @@ from pytest_django import Settings
 
 from shared.accounts.models import User
 from shared.api.errors import ApiError
+from shared.encryption import decrypt
 from shared.webhooks import services
 from shared.webhooks.deliveries import redeliver
 from shared.webhooks.delivery.outbox import claim_due, record_attempt
 from shared.webhooks.delivery.transport import AttemptOutcome
-from shared.webhooks.encryption import decrypt
 from shared.webhooks.models import Attempt, Delivery, Endpoint
 from tests.inference.webhooks.conftest import make_user
 from tests.inference.webhooks.outbox_helpers import (

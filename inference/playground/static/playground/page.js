@@ -48,8 +48,8 @@ function signOut(why) {
   element("key").focus();
 }
 
-async function login(email, password) {
-  const body = JSON.stringify({ username: email, password });
+async function login(email, password, otp) {
+  const body = JSON.stringify({ username: email, password, otp });
   const answer = await fetch("/auth/login", { method: "POST", headers: { "Content-Type": "application/json" }, body });
   const said = await answer.json();
   if (!answer.ok) throw new Error(said.error.message);
@@ -320,7 +320,7 @@ element("key-form").addEventListener("submit", (event) => {
 element("login-form").addEventListener("submit", async (event) => {
   event.preventDefault();
   try {
-    await signIn(await login(element("email").value, element("password").value));
+    await signIn(await login(element("email").value, element("password").value, element("otp").value));
   } catch (problem) {
     show(element("sign-in-problem"), problem.message);
   }

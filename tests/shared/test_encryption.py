@@ -3,7 +3,7 @@
 import pytest
 from pytest_django import Settings
 
-from shared.webhooks.encryption import DecryptionFailed, decrypt, encrypt
+from shared.encryption import DecryptionFailed, decrypt, encrypt
 
 pytestmark = pytest.mark.no_database
 
