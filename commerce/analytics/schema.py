@@ -6,9 +6,12 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 
 from commerce.analytics.reports.date_ranges import MAX_DATE, MIN_DATE
 from commerce.analytics.serializers import (
+    AttributeSalesListSerializer,
     CategoryProductsSerializer,
     CategorySalesSerializer,
     OverviewSerializer,
+    TopCustomersSerializer,
+    TopProductsSerializer,
     TopRatedSerializer,
 )
 from commerce.catalog.filters import ProductFilters
@@ -61,23 +64,30 @@ SEARCH = [
     for parameter in search_parameters(list(ProductFilters.search_fields))
 ]
 
+REPORT_CURRENCY = _parameter(
+    "currency",
+    CURRENCY_SCHEMA,
+    "ISO 4217 code; only orders in this currency count. Default: the platform's currency.",
+    "EUR",
+)
+SALES_REPORT = (
+    "The figures are of all time, from a sales report that is computed in the background: `as_of` says when. For few "
+    "orders that is at most ten seconds ago, for more some minutes."
+)
+
 overview = extend_schema(
     operation_id="analytics",
     tags=["Analytics"],
     summary="Read sales totals",
     description="Returns revenue, refunds, orders and new customers. `from` and `to` limit the totals and the new "
     "customers; the figures of today, of the last 7, 30 and 365 days and of this year's months are always included. "
-    f"{ACCESS}",
+    "Placed revenue, returning customers and the average order value of shops are computed in the background; `asOf` "
+    f"says when. {ACCESS}",
     parameters=[
         _date("from", "First day of the totals. Default: the first day of all.", "2026-01-01"),
         _date("to", "Last day of the totals. Default: today.", "2026-01-31"),
         SHOP_ID,
-        _parameter(
-            "currency",
-            CURRENCY_SCHEMA,
-            "ISO 4217 code; only orders in this currency count. Default: the platform's currency.",
-            "EUR",
-        ),
+        REPORT_CURRENCY,
         _parameter(
             "compare",
             {"type": "string", "enum": ["previous"]},
@@ -99,9 +109,9 @@ category_products = extend_schema(
 category_sales = extend_schema(
     operation_id="category_sales",
     tags=["Analytics"],
-    summary="Count units sold by category",
-    description="Returns the units sold in complete orders of all time, by category and shop, largest first. A product "
-    f"in several categories counts in each. {ACCESS}",
+    summary="Sum sales by category",
+    description="Returns the units sold in complete orders of all time and their revenue, by category and shop, most "
+    f"units first. A product in several categories counts in each. {ACCESS}",
     parameters=[_limit(15), LANGUAGE, SHOP_ID, CURRENCY, *SEARCH],
     responses=CategorySalesSerializer(many=True),
 )
@@ -113,4 +123,32 @@ top_rated = extend_schema(
     f"reviews do not count. {ACCESS}",
     parameters=[_limit(10), LANGUAGE, SHOP_ID, *SEARCH],
     responses=TopRatedSerializer(many=True),
+)
+top_customers = extend_schema(
+    operation_id="top_customers",
+    tags=["Analytics"],
+    summary="List the customers with the most revenue",
+    description="Returns the customers by the revenue of their complete orders, highest first. "
+    f"{SALES_REPORT} {ACCESS}",
+    parameters=[_limit(10), SHOP_ID, REPORT_CURRENCY],
+    responses=TopCustomersSerializer,
+)
+top_products = extend_schema(
+    operation_id="top_products",
+    tags=["Analytics"],
+    summary="List the products with the most revenue",
+    description="Returns the products of a language by the revenue of their units in complete orders, highest first. "
+    f"Deleted products count. {SALES_REPORT} {ACCESS}",
+    parameters=[_limit(10), LANGUAGE, SHOP_ID, REPORT_CURRENCY],
+    responses=TopProductsSerializer,
+)
+attribute_sales = extend_schema(
+    operation_id="attribute_sales",
+    tags=["Analytics"],
+    summary="Sum sales by attribute value",
+    description="Returns the values of attributes by the revenue of the variations that have them, in complete orders, "
+    "highest first. A variation counts for each of its values as they are at `as_of`; products without variations do "
+    f"not count. {SALES_REPORT} {ACCESS}",
+    parameters=[_limit(10), LANGUAGE, SHOP_ID, REPORT_CURRENCY],
+    responses=AttributeSalesListSerializer,
 )

@@ -1,13 +1,15 @@
 """Serializers of analytics. Money is a number of major units."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
-from commerce.analytics.reports.products import RatedProduct
+from commerce.analytics.reports.products import CategoryCount, RatedProduct
 from commerce.analytics.reports.results import SalesOverview, SalesTotals
+from commerce.analytics.reports.sales_figures import DELETED_CUSTOMER
 from commerce.attachments.records import AttachmentRecordSerializer
 from commerce.catalog.models import Product
 from commerce.orders.models import Order
@@ -28,6 +30,10 @@ MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
+
+
+AS_OF = "When the sales report was computed; null while `pending`."
+PENDING = "Whether the first sales report is still being computed. Ask again in a few seconds."
 
 
 class MonthSerializer(serializers.Serializer[Any]):
@@ -60,8 +66,13 @@ class SalesTotalsSerializer(serializers.Serializer[Any]):
     )
     averageOrderValue = serializers.FloatField(
         allow_null=True,
-        help_text="The platform's revenue divided by the number of complete orders, in major units; 0 without one. "
-        "Null for shops: their part of an order is revenue once all its shops are done.",
+        help_text="Revenue divided by the number of complete orders, in major units; 0 without one. Orders of shops "
+        "count once they are revenue, as of `asOf`; null while `pending`.",
+    )
+    placedRevenue = serializers.FloatField(
+        allow_null=True,
+        help_text="Value of the orders in every status, by the day they were placed, as of `asOf`, in major units: "
+        "`totalRevenue` and what is not complete, cancelled or refunded. Null while `pending`.",
     )
 
 
@@ -98,6 +109,15 @@ class OverviewSerializer(SalesTotalsSerializer):
     currencies = serializers.ListField(
         child=serializers.CharField(min_length=3, max_length=3), help_text="Other currencies in which there are orders."
     )
+    returningCustomerRate = serializers.FloatField(
+        min_value=0,
+        max_value=1,
+        allow_null=True,
+        help_text="Part of the customers who have ordered more than once, of all time and in any status and currency, "
+        "as of `asOf`; 0 without customers. Null while `pending`.",
+    )
+    asOf = serializers.DateTimeField(allow_null=True, help_text=AS_OF)
+    pending = serializers.BooleanField(help_text=PENDING)
     previous = PreviousPeriodSerializer(
         required=False, help_text="Totals of as many days before `from`, with `compare=previous`."
     )
@@ -124,6 +144,9 @@ def overview_body(overview: SalesOverview) -> dict[str, Any]:
         "yearlyTotalOrderByStatus": _status_counts(overview.year_by_status),
         "currency": currency,
         "currencies": list(overview.currencies),
+        "returningCustomerRate": overview.returning_customer_rate,
+        "asOf": _time(overview.as_of),
+        "pending": overview.as_of is None,
     }
     if overview.date_range:
         body |= {"from": overview.date_range.first.isoformat(), "to": overview.date_range.last.isoformat()}
@@ -134,14 +157,22 @@ def overview_body(overview: SalesOverview) -> dict[str, Any]:
 
 
 def _totals_body(totals: SalesTotals, currency: str) -> dict[str, Any]:
-    average = totals.average_order_value
     return {
         "totalRevenue": to_number(totals.revenue, currency),
         "totalRefunds": to_number(totals.refunds, currency),
         "totalOrders": totals.orders,
         "newCustomers": totals.new_customers,
-        "averageOrderValue": None if average is None else to_number(average, currency),
+        "averageOrderValue": _number(totals.average_order_value, currency),
+        "placedRevenue": _number(totals.placed_revenue, currency),
     }
+
+
+def _number(minor: int | None, currency: str) -> float | None:
+    return None if minor is None else to_number(minor, currency)
+
+
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else serializers.DateTimeField().to_representation(at)
 
 
 def _status_counts(counts: Mapping[str, int]) -> dict[str, int]:
@@ -163,7 +194,17 @@ class CategoryProductsSerializer(CategorySerializer):
 
 @extend_schema_serializer(component_name="CategorySales")
 class CategorySalesSerializer(CategorySerializer):
+    """Units and revenue of a category; the context has `revenue`, a function of category and shop, and `currency`."""
+
     total_sales = serializers.IntegerField(source="count", help_text="Units that the shop sold in the category.")
+    total_revenue = serializers.SerializerMethodField(
+        help_text="Revenue of these units in `currency` or the platform's currency, in major units, as of the latest "
+        "sales report. Null while its first is pending, and with `search`."
+    )
+
+    def get_total_revenue(self, row: CategoryCount) -> float | None:
+        find = self.context["revenue"]
+        return _number(find(row.category_id, row.shop_id), self.context["currency"]) if find else None
 
 
 class TopRatedSerializer(serializers.Serializer[Any]):
@@ -215,3 +256,66 @@ class TopRatedSerializer(serializers.Serializer[Any]):
 
     def get_actual_rating(self, rated: RatedProduct) -> float:
         return round(rated.average, 2)
+
+
+class RevenueField(serializers.FloatField):
+    """Revenue in the currency of the context, as a number of major units."""
+
+    def to_representation(self, value: Any) -> Any:
+        return to_number(value, self.context["currency"])
+
+
+class CustomerSalesSerializer(serializers.Serializer[Any]):
+    customer_id = serializers.IntegerField(help_text="Id of the customer.")
+    customer_name = serializers.CharField(
+        source="name", help_text=f"Name of the customer; `{DELETED_CUSTOMER}` after the account was erased."
+    )
+    total_orders = serializers.IntegerField(
+        source="orders", min_value=0, help_text="Number of the customer's orders in any status."
+    )
+    total_revenue = RevenueField(source="revenue", help_text="Revenue of the complete ones, in major units.")
+
+
+class ProductSalesSerializer(serializers.Serializer[Any]):
+    id = serializers.IntegerField(source="product_id", help_text="Id of the product, which may be deleted now.")
+    name = serializers.CharField(help_text="Name of the product.")
+    slug = serializers.CharField(help_text="Slug of the product.")
+    shop_name = serializers.CharField(source="shop", help_text="Name of the shop.")
+    total_sales = serializers.IntegerField(source="units", help_text="Units sold in complete orders.")
+    total_revenue = RevenueField(source="revenue", help_text="Revenue of these units, in major units.")
+
+
+class AttributeSalesSerializer(serializers.Serializer[Any]):
+    attribute_id = serializers.IntegerField(help_text="Id of the attribute.")
+    attribute_name = serializers.CharField(source="attribute", help_text="Name of the attribute.")
+    value_id = serializers.IntegerField(help_text="Id of the value.")
+    value = serializers.CharField(help_text="The value.")
+    shop_name = serializers.CharField(source="shop", help_text="Name of the attribute's shop.")
+    total_sales = serializers.IntegerField(
+        source="units", help_text="Units sold, in complete orders, of variations that have the value."
+    )
+    total_revenue = RevenueField(source="revenue", help_text="Revenue of these units, in major units.")
+
+
+class RankingSerializer(serializers.Serializer[Any]):
+    currency = serializers.CharField(min_length=3, max_length=3, help_text="ISO 4217 code of the currency.")
+    as_of = serializers.DateTimeField(allow_null=True, help_text=AS_OF)
+    pending = serializers.BooleanField(help_text=PENDING)
+
+
+class TopCustomersSerializer(RankingSerializer):
+    """The customers with the most revenue."""
+
+    data: Any = CustomerSalesSerializer(many=True, allow_null=True, help_text="The customers; null while `pending`.")
+
+
+class TopProductsSerializer(RankingSerializer):
+    """The products with the most revenue."""
+
+    data: Any = ProductSalesSerializer(many=True, allow_null=True, help_text="The products; null while `pending`.")
+
+
+class AttributeSalesListSerializer(RankingSerializer):
+    """The values of attributes with the most revenue."""
+
+    data: Any = AttributeSalesSerializer(many=True, allow_null=True, help_text="The values; null while `pending`.")

@@ -1,4 +1,4 @@
-"""Maintenance of analytics: the ledger's triggers, the periodic aggregation, and the nightly reconciliation."""
+"""Maintenance of analytics: the ledger's triggers, the periodic aggregation, reconciliation, and sales reports."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -8,6 +8,7 @@ import structlog
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Q
+from django.utils import timezone
 
 from commerce.analytics.aggregation.batches import MAX_BATCH_ENTRIES, aggregate_batch
 from commerce.analytics.aggregation.owner_groups import update_next_group
@@ -21,6 +22,7 @@ from commerce.analytics.aggregation.rebuild import (
 from commerce.analytics.aggregation.reconcile import find_differences
 from commerce.analytics.ledger import triggers
 from commerce.analytics.models import LedgerEntry, OwnerGroupShop, RollupState
+from commerce.analytics.reports.sales_reports import compute_next_report, delete_unread_reports
 from commerce.orders.models import Refund
 
 MAX_RUN_SECONDS = 20.0  # other tasks of the worker wait for the duration of a run
@@ -125,3 +127,11 @@ def reconcile_nightly(*, now: datetime) -> None:
         logger.error("rollup_mismatched", difference=difference)
     if differences:
         RollupState.objects.filter(pk=1).update(is_stale=True)
+
+
+def compute_requested_reports() -> None:
+    """Compute the sales reports that reads have requested, for MAX_RUN_SECONDS at most, and delete those unread."""
+    deadline = time.monotonic() + MAX_RUN_SECONDS
+    while compute_next_report(now=timezone.now()) and time.monotonic() < deadline:
+        pass
+    delete_unread_reports(now=timezone.now())

@@ -14,3 +14,8 @@ def run_maintenance() -> None:
 @shared_task(name="commerce.analytics.tasks.reconcile", soft_time_limit=3600, time_limit=3660)
 def reconcile_nightly() -> None:
     services.reconcile_nightly(now=timezone.now())
+
+
+@shared_task(name="commerce.analytics.tasks.compute_requested_reports", soft_time_limit=1800, time_limit=1860)
+def compute_requested_reports() -> None:
+    services.compute_requested_reports()

@@ -1,6 +1,6 @@
 """Views of analytics, for shop owners, their staff and super admins."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,11 +16,16 @@ from commerce.analytics.reports.products import (
     count_sales_by_category,
     top_rated_products,
 )
-from commerce.analytics.reports.report import open_report
+from commerce.analytics.reports.report import open_report, read_sales_figures
+from commerce.analytics.reports.sales_figures import SalesFigures
 from commerce.analytics.reports.scopes import ReportScope, scope_for_user
 from commerce.analytics.serializers import (
+    AttributeSalesListSerializer,
     CategoryProductsSerializer,
     CategorySalesSerializer,
+    RankingSerializer,
+    TopCustomersSerializer,
+    TopProductsSerializer,
     TopRatedSerializer,
     overview_body,
 )
@@ -32,6 +37,8 @@ from shared.api.conditional_reads import private_read
 from shared.api.limits.query_limits import limit_list_query
 from shared.api.lists.search import build_search_condition
 from shared.api.query_params import get_language, get_limit
+
+Rank = Callable[[SalesFigures, int], Sequence[Any]]  # from the limit of rows to them
 
 
 @private_read
@@ -51,10 +58,10 @@ class ProductReportView(AnalyticsView):
 
     default_limit = 15
 
-    def get_query(self) -> dict[str, Any]:
+    def get_query(self, scope: ReportScope | None = None) -> dict[str, Any]:
         """Return the arguments of a report. Raises ValidationFailed for an invalid parameter."""
         return {
-            "shop_ids": self.get_scope().shop_ids,
+            "shop_ids": (scope or self.get_scope()).shop_ids,
             "language": get_language(self.request),
             "limit": get_limit(self.request, default=self.default_limit),
             "matching": build_search_condition(Product, ProductFilters.search_fields, self.request.query_params),
@@ -87,10 +94,15 @@ class CategoryProductsView(ProductReportView):
 class CategorySalesView(ProductReportView):
     @schema.category_sales
     def get(self, request: Request) -> Response:
-        query = self.get_query() | {"currency": parse_currency(request)}
+        scope, find = self.get_scope(), None
+        query = self.get_query(scope) | {"currency": parse_currency(request)}
         with self.snapshot():
             rows = count_sales_by_category(**query)
-        return Response(CategorySalesSerializer(rows, many=True).data)
+        if rows and not query["matching"]:
+            figures = read_sales_figures(scope, now=timezone.now(), columns=["categories"])
+            find = figures.revenue_by_category(query["language"]) if figures else None
+        context = {"revenue": find, "currency": scope.currency}
+        return Response(CategorySalesSerializer(rows, many=True, context=context).data)
 
 
 class TopRatedView(ProductReportView):
@@ -102,3 +114,43 @@ class TopRatedView(ProductReportView):
         with self.snapshot():
             rows = top_rated_products(**query)
         return Response(TopRatedSerializer(rows, many=True, context={"request": request}).data)
+
+
+class RankingView(AnalyticsView):
+    """A ranking of the sales report."""
+
+    def ranking(self, serializer: type[RankingSerializer], column: str, rank: Rank) -> Response:
+        """Return the response with the rows of a column. Raise ValidationFailed for an invalid parameter."""
+        scope, limit = self.get_scope(), get_limit(self.request, default=10)
+        figures = read_sales_figures(scope, now=timezone.now(), columns=[column])
+        body = {
+            "currency": scope.currency,
+            "as_of": figures.as_of if figures else None,
+            "pending": figures is None,
+            "data": rank(figures, limit) if figures else None,
+        }
+        return Response(serializer(body, context={"currency": scope.currency}).data)
+
+
+class TopCustomersView(RankingView):
+    @schema.top_customers
+    def get(self, request: Request) -> Response:
+        return self.ranking(TopCustomersSerializer, "customers", SalesFigures.top_customers)
+
+
+class TopProductsView(RankingView):
+    @schema.top_products
+    def get(self, request: Request) -> Response:
+        language = get_language(request)
+        return self.ranking(
+            TopProductsSerializer, "products", lambda figures, limit: figures.top_products(language, limit)
+        )
+
+
+class AttributeSalesView(RankingView):
+    @schema.attribute_sales
+    def get(self, request: Request) -> Response:
+        language = get_language(request)
+        return self.ranking(
+            AttributeSalesListSerializer, "attributes", lambda figures, limit: figures.by_attribute(language, limit)
+        )

@@ -12,6 +12,7 @@ PERIODIC_TASKS = {
     "commerce.moderation.tasks.send_notices": 30.0,
     "commerce.analytics.tasks.keep_up": 10.0,
     "commerce.analytics.tasks.reconcile": 600.0,
+    "commerce.analytics.tasks.compute_requested_reports": 5.0,
     "commerce.catalog.search.tasks.update_index": 10.0,
     "commerce.catalog.search.tasks.update_vectors": 10.0,
     "commerce.descriptions.tasks.look_after_all": 5.0,

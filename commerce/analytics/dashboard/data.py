@@ -32,7 +32,7 @@ from shared.api.query_params import DEFAULT_LANGUAGE
 
 @dataclass(frozen=True, kw_only=True)
 class TotalsRow:
-    """Totals of the period or the previous one; only the platform has an average order value."""
+    """Totals of the period or the previous one."""
 
     first: date
     last: date

@@ -18,6 +18,8 @@ from commerce.analytics.models import LedgerEntry, PeriodRollup, RollupState
 from commerce.analytics.reports.date_ranges import DateRange, last_days, local_date
 from commerce.analytics.reports.new_customers import count_new_customers
 from commerce.analytics.reports.results import SalesOverview, SalesTotals, SeriesPoint, ShopTotals
+from commerce.analytics.reports.sales_figures import SalesFigures, average
+from commerce.analytics.reports.sales_reports import read_sales_report
 from commerce.analytics.reports.scopes import PLATFORM_SHOP_ID, ReportScope
 from commerce.orders.models import Order
 from commerce.shops.models import Shop
@@ -32,17 +34,32 @@ Row = tuple[date, str, int, int, int, int]
 
 
 @contextmanager
-def open_report(scope: ReportScope, *, now: datetime) -> Iterator["Report"]:
-    """Open a report whose reads all see one snapshot of the database."""
+def open_report(
+    scope: ReportScope, *, now: datetime, sales_columns: Sequence[str] = ("days", "customers")
+) -> Iterator["Report"]:
+    """Open a report whose reads all see one snapshot of the database, except for those of the sales report.
+
+    `sales_columns` are the columns of the sales report to read.
+    """
+    figures = read_sales_figures(scope, now=now, columns=sales_columns)
     with transactions.read_snapshot():
-        yield Report(scope, now=now)
+        yield Report(scope, now=now, figures=figures)
+
+
+def read_sales_figures(scope: ReportScope, *, now: datetime, columns: Sequence[str]) -> SalesFigures | None:
+    """Return the figures of a scope's sales report; None while it is pending. Call it outside of a snapshot."""
+    sales = read_sales_report(scope.shop_ids, now=now, columns=columns)
+    return SalesFigures(sales, scope.currency) if sales else None
 
 
 class Report:
-    """The sales of a scope, read from rollups and waiting ledger entries; use `open_report`."""
+    """The sales of a scope, read from rollups and waiting ledger entries; use `open_report`.
 
-    def __init__(self, scope: ReportScope, *, now: datetime) -> None:
-        self.scope, self.now = scope, now
+    `figures` are those of the sales report, or None while it is pending.
+    """
+
+    def __init__(self, scope: ReportScope, *, now: datetime, figures: SalesFigures | None = None) -> None:
+        self.scope, self.now, self.figures = scope, now, figures
         state = RollupState.objects.get(pk=1)
         # Days stay those of the former time zone until the rebuild for a new setting is complete.
         self.generation, self.zone = state.generation, ZoneInfo(state.time_zone)
@@ -71,6 +88,8 @@ class Report:
             week_by_status=_add_rows([row for row in recent if row[0] >= week.first]).by_status,
             month_by_status=_add_rows(recent).by_status,
             year_by_status=_add_rows(year).by_status,
+            returning_customer_rate=self.figures.returning_customer_rate if self.figures else None,
+            as_of=self.figures.as_of if self.figures else None,
         )
 
     def totals(self, date_range: DateRange | None = None) -> SalesTotals:
@@ -83,8 +102,15 @@ class Report:
             orders=added.orders,
             new_customers=new_customers,
             by_status=added.by_status,
-            average_order_value=_average_order_value(added) if self.scope.is_platform else None,
+            average_order_value=self._average_order_value(added, date_range),
+            placed_revenue=self.figures.placed_revenue(date_range) if self.figures else None,
         )
+
+    def _average_order_value(self, added: SalesTotals, date_range: DateRange | None) -> int | None:
+        """Return the platform's from the rollups; a shop's order may be complete there before it is revenue."""
+        if self.scope.is_platform:
+            return average(added.revenue, added.by_status[Order.Status.COMPLETE])
+        return self.figures.average_order_value(date_range) if self.figures else None
 
     def new_customers(self, date_range: DateRange) -> int:
         """Return the number of customers who joined the platform or, for shops, of those who also ordered there."""
@@ -200,12 +226,6 @@ class Report:
 
 def _sums() -> dict[str, Sum]:
     return {f"sum_{name}": Sum(name) for name in MEASURES}
-
-
-def _average_order_value(totals: SalesTotals) -> int:
-    """Return the revenue of a complete order in whole minor units, rounded half up; 0 without one."""
-    count = totals.by_status[Order.Status.COMPLETE]
-    return (2 * totals.revenue + count) // (2 * count) if count else 0
 
 
 def _add_rows(rows: Sequence[Row]) -> SalesTotals:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 
 from commerce.analytics.reports.date_ranges import DateRange
 
@@ -11,7 +11,7 @@ from commerce.analytics.reports.date_ranges import DateRange
 class SalesTotals:
     """Totals of some days: orders and revenue by the day of the order, refunds by the day of their approval.
 
-    `average_order_value` is None for shops: their part of an order is revenue once all its shops are done.
+    `placed_revenue`, and for shops `average_order_value`, are those of the sales report: None while it is pending.
     """
 
     revenue: int = 0
@@ -20,11 +20,15 @@ class SalesTotals:
     new_customers: int = 0
     by_status: Mapping[str, int] = field(default_factory=dict)
     average_order_value: int | None = None
+    placed_revenue: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SalesOverview:
-    """The result of GET /analytics. `totals` are of `date_range`, or of all time without one."""
+    """The result of GET /analytics. `totals` are of `date_range`, or of all time without one.
+
+    `returning_customer_rate` and `as_of` are those of the sales report: None while it is pending.
+    """
 
     currency: str
     currencies: Sequence[str]
@@ -40,6 +44,8 @@ class SalesOverview:
     week_by_status: Mapping[str, int]
     month_by_status: Mapping[str, int]
     year_by_status: Mapping[str, int]
+    returning_customer_rate: float | None
+    as_of: datetime | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -175,6 +175,7 @@ if not CELERY_BROKER_URL:
     SERVER_PERIODIC_TASKS = {
         "commerce.analytics.tasks.run_maintenance": 10.0,
         "commerce.analytics.tasks.reconcile_nightly": 600.0,
+        "commerce.analytics.tasks.compute_requested_reports": 5.0,
         "commerce.catalog.search.tasks.update_index": 10.0,
         "commerce.catalog.search.tasks.update_vectors": 10.0,
         "shared.accounts.tasks.clear_expired": 3600.0,

@@ -40,8 +40,17 @@ def erase_person(*, user: User, actor: User | None, now: datetime) -> None:
     user.refresh_from_db()
 
 
+def is_erased(user: User) -> bool:
+    """Return whether the account was erased, so that only its id is left."""
+    return user.email == _erased_email(user)
+
+
+def _erased_email(user: User) -> str:
+    return f"erased-{user.pk}@erased.invalid"
+
+
 def _erase_account(person: User) -> None:
-    person.email, person.name = f"erased-{person.pk}@erased.invalid", ERASED_NAME
+    person.email, person.name = _erased_email(person), ERASED_NAME
     person.password, person.token_version = make_password(None), person.token_version + 1
     person.is_active, person.email_verified_at, person.last_login = False, None, None
     person.save()

@@ -96,11 +96,87 @@ class BruteForce:
                 firsts[order.customer_id] = min(firsts.get(order.customer_id, root.created_at), root.created_at)
         return sum(days(self.day(first)) for customer_id, first in firsts.items() if customer_id in joined)
 
-    def average_order_value(self, days: Days) -> float | None:
-        if self.shop_ids is not None:
-            return None
-        complete = self.by_status(days)["complete"]
+    def average_order_value(self, days: Days) -> float:
+        complete = self.by_status(days)["complete"] if self.shop_ids is None else self.sold_orders(days)
         return self.money(int(Decimal(self.revenue(days)) / complete + Decimal("0.5"))) if complete else 0
+
+    def is_sold(self, order: Order | None) -> bool:
+        root = self.root(order) if order else None
+        return root is not None and {order.order_status, root.order_status} == {"complete"}  # type: ignore[union-attr]
+
+    def sold_orders(self, days: Days) -> int:
+        return sum(
+            order.currency == self.currency and self.is_sold(order) and days(day)
+            for day, order in self.counted_orders()
+        )
+
+    def placed(self, days: Days) -> int:
+        money = 0
+        for order in self.orders.values():
+            root = self.root(order) if order.parent_id else order
+            if order.currency != self.currency or root is None or not days(self.day(root.created_at)):
+                continue
+            if order.parent_id is None:
+                money += order.sales_tax + order.delivery_fee if self.shop_ids is None else 0
+            elif self.shop_ids is None or order.shop_id in self.shop_ids:
+                money += order.total
+        return money
+
+    def returning_rate(self) -> float:
+        placed: dict[int, set[int]] = defaultdict(set)
+        for _, order in self.counted_orders():
+            placed[order.customer_id].add(order.parent_id or order.pk)
+        returning = sum(len(parents) > 1 for parents in placed.values())
+        return round(returning / len(placed), 4) if placed else 0
+
+    def top_customers(self) -> list[tuple[int, str, int, int]]:
+        """Return id, name, orders and revenue of each customer."""
+        placed, revenue = defaultdict(set), Counter[int]()
+        for _, order in self.counted_orders():
+            if order.currency == self.currency:
+                placed[order.customer_id].add(order.parent_id or order.pk)
+        for order in self.orders.values():
+            if order.currency != self.currency or order.order_status != "complete":
+                continue
+            if self.shop_ids is None and order.parent_id is None:
+                revenue[order.customer_id] += order.sales_tax + order.delivery_fee
+            elif self.is_sold(order) and (self.shop_ids is None or order.shop_id in self.shop_ids):
+                revenue[order.customer_id] += order.total
+        names = dict(User.objects.values_list("pk", "name"))
+        ranked = sorted((pk for pk in revenue if revenue[pk]), key=lambda pk: (-revenue[pk], pk))
+        return [(pk, names[pk], len(placed[pk]), revenue[pk]) for pk in ranked[:9]]
+
+    def sold_lines(self) -> list[OrderLine]:
+        return [
+            line
+            for line in OrderLine.objects.all()
+            if (child := self.orders.get(line.order_id)) is not None
+            and self.is_sold(child)
+            and child.currency == self.currency
+            and (self.shop_ids is None or child.shop_id in self.shop_ids)
+        ]
+
+    def top_products(self) -> list[tuple[int, int, int]]:
+        """Return id, units and revenue of each product."""
+        return self._best_lines(lambda line: [line.product_id] if line.product.language == "en" else [])
+
+    def attribute_sales(self) -> list[tuple[int, int, int]]:
+        """Return id, units and revenue of each value of an attribute."""
+
+        def values(line: OrderLine) -> list[int]:
+            links = line.variation.value_links.all() if line.variation else []
+            return [link.value_id for link in links if link.value.attribute.language == "en"]
+
+        return self._best_lines(values)
+
+    def _best_lines(self, keys: Callable[[OrderLine], list[int]]) -> list[tuple[int, int, int]]:
+        units, revenue = Counter[int](), Counter[int]()
+        for line in self.sold_lines():
+            for key in keys(line):
+                units[key] += line.quantity
+                revenue[key] += line.subtotal
+        ranked = sorted(units, key=lambda pk: (-revenue[pk], pk))
+        return [(pk, units[pk], revenue[pk]) for pk in ranked[:9]]
 
     def last(self, count: int) -> Days:
         first = self.today - timedelta(days=count - 1)
@@ -116,6 +192,7 @@ class BruteForce:
             "totalOrders": sum(self.by_status(days).values()),
             "newCustomers": self.new_customers(new_customer_days),
             "averageOrderValue": self.average_order_value(days),
+            "placedRevenue": self.money(self.placed(days)),
         }
 
     def overview(self, first: date | None = None, last: date | None = None, compare: bool = False) -> dict[str, Any]:
@@ -145,6 +222,8 @@ class BruteForce:
             "yearlyTotalOrderByStatus": self.by_status(self.last(365)),
             "currency": self.currency,
             "currencies": sorted({order.currency for _, order in self.counted_orders()} - {self.currency}),
+            "returningCustomerRate": self.returning_rate(),
+            "pending": False,
         }
         if has_range:
             body |= {"from": str(first or date(2000, 1, 1)), "to": str(last or self.today)}
@@ -183,7 +262,14 @@ class BruteForce:
             if self.shop_ids is None or child.shop_id in self.shop_ids:
                 for category_id in categories[line.product_id]:
                     counted[category_id, child.shop_id] += line.quantity
-        return self._ranked(counted, "total_sales", limit)
+        rows = self._ranked(counted, "total_sales", limit)
+        revenue: Counter[tuple[int, str]] = Counter()
+        for line in self.sold_lines():
+            for category_id in categories[line.product_id]:
+                shop = self.orders[line.order_id].shop
+                assert shop is not None
+                revenue[category_id, shop.name] += line.subtotal
+        return [row | {"total_revenue": self.money(revenue[row["category_id"], row["shop_name"]])} for row in rows]
 
     def _ranked(self, counted: Counter[tuple[int, int]], name: str, limit: int) -> list[dict[str, Any]]:
         categories = Category.objects.filter(language="en").in_bulk()

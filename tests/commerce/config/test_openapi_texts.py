@@ -11,12 +11,12 @@ from shared.settings import VERSION
 from tests.openapi_document import Document, FieldChecks, all_operations, text_problems
 
 MONEY_FIELDS = {
-    "amount", "averageOrderValue", "delivery_fee", "discount", "max_price", "min_price", "paid_total", "price",
-    "refunded_total",
+    "amount", "averageOrderValue", "delivery_fee", "discount", "max_price", "min_price", "paid_total",
+    "placedRevenue", "price", "refunded_total", "total_revenue",
     "sale_price", "sales_tax", "subtotal", "todaysRevenue", "total", "totalRefunds", "totalRevenue", "unit_price",
 }  # fmt: skip
 PRICE_BOUNDS = {"from", "price_from", "price_to", "to"}
-DECIMAL_FIELDS = MONEY_FIELDS | PRICE_BOUNDS | {"actual_rating", "ratings", "x", "y"}
+DECIMAL_FIELDS = MONEY_FIELDS | PRICE_BOUNDS | {"actual_rating", "ratings", "returningCustomerRate", "x", "y"}
 
 pytestmark = pytest.mark.django_db
 

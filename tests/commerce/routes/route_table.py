@@ -250,7 +250,10 @@ TABLE = [
     row("GET /api/draft-products",              "401 403 403 200 200 200 200 200"),
     row("GET /api/category-wise-product",       "401 403 403 200 200 200 200 200"),
     row("GET /api/category-wise-product-sale",  "401 403 403 200 200 200 200 200"),
+    row("GET /api/attribute-wise-product-sale", "401 403 403 200 200 200 200 200"),
     row("GET /api/top-rate-product",            "401 403 403 200 200 200 200 200"),
+    row("GET /api/top-products",                "401 403 403 200 200 200 200 200"),
+    row("GET /api/top-customers",               "401 403 403 200 200 200 200 200"),
     # descriptions
     row("POST /api/generate-descriptions",      "401 403 403 200 200 200 200 200", {"product_name": "Velmo lamp"}),
     row("GET /api/description-allowance",       "401 403 403 200 200 200 200 200"),

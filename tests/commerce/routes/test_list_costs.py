@@ -8,15 +8,18 @@ import pytest
 from django.db import connection, models
 from django.test.utils import CaptureQueriesContext
 from django.urls import resolve
+from django.utils import timezone
 from pytest_django import Settings
 
 from commerce.addresses.models import Address
+from commerce.analytics.models import SalesReport
+from commerce.analytics.reports.sales_reports import read_sales_report
 from commerce.attachments.models import Attachment
-from commerce.attributes.models import Attribute
-from commerce.catalog.models import Category, Product, ProductType, Tag
+from commerce.attributes.models import Attribute, AttributeValue
+from commerce.catalog.models import Category, Product, ProductType, Tag, Variation, VariationValue
 from commerce.descriptions.models import DescriptionDraft, DescriptionJob
 from commerce.moderation.models import AbuseReport, Appeal, Decision, Notice, ReportReason, Sanction
-from commerce.orders.models import Order, Refund
+from commerce.orders.models import Order, OrderLine, Refund
 from commerce.reviews.models import Question, Review
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from shared.accounts.models import SignIn, User
@@ -86,6 +89,46 @@ def shelves(count: int) -> None:
 def sold_shelves(count: int) -> None:
     shelves(count)
     Order.objects.update(order_status="complete")
+
+
+def compute_report() -> None:
+    """Store the sales report that the owner reads."""
+    SalesReport.objects.all().delete()
+    shops = Shop.objects.filter(owner__email="owner@example.com").values_list("pk", flat=True)
+    read_sales_report(list(shops), now=timezone.now())
+
+
+def sold_products(count: int) -> None:
+    products(count)
+    Order.objects.update(order_status="complete")
+    missing = list(Product.objects.filter(order_lines=None).values_list("pk", flat=True))
+    have = OrderLine.objects.count()
+    multiply(OrderLine, have + len(missing), product_id=lambda number: missing[number - have])
+    compute_report()
+
+
+def sold_values(count: int) -> None:
+    """Create values of an attribute that one variation has, which was sold."""
+    Order.objects.update(order_status="complete")
+    multiply(AttributeValue, count, slug=named("value"))
+    line = OrderLine.objects.order_by("pk")[0]
+    variation, _ = Variation.objects.get_or_create(product_id=line.product_id, title="All", price=100)
+    OrderLine.objects.filter(pk=line.pk).update(variation=variation)
+    missing = AttributeValue.objects.exclude(variation_links__variation=variation)
+    VariationValue.objects.bulk_create(VariationValue(variation=variation, value=value) for value in missing)
+    compute_report()
+
+
+def buyers(count: int) -> None:
+    """Create parts of an order, each of another customer."""
+    customers = users(count + WORLD)
+    part = Order.objects.filter(shop__isnull=False).order_by("pk")[0]
+    columns = {field.attname: getattr(part, field.attname) for field in Order._meta.concrete_fields}
+    del columns["id"], columns["tracking_number"]
+    missing = range(Order.objects.filter(shop__isnull=False).count(), count)
+    Order.objects.bulk_create(Order(**columns | {"customer_id": customers[number]}) for number in missing)
+    Order.objects.update(order_status="complete")
+    compute_report()
 
 
 def users(count: int) -> list[int]:
@@ -177,7 +220,10 @@ LISTS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "/api/draft-products": ("owner", drafts),
     "/api/category-wise-product": ("owner", shelves),
     "/api/category-wise-product-sale": ("owner", sold_shelves),
+    "/api/attribute-wise-product-sale": ("owner", sold_values),
     "/api/top-rate-product": ("owner", rated_products),
+    "/api/top-products": ("owner", sold_products),
+    "/api/top-customers": ("owner", buyers),
     "/api/description-drafts": ("owner", lambda count: multiply(DescriptionDraft, count)),
     "/api/webhooks": ("owner", lambda count: multiply(Endpoint, count, url=named("https://8.8.8.8/"), **PUBLIC_ID)),
     "/api/webhooks/{webhook}/deliveries": ("owner", lambda count: multiply(Delivery, count, **PUBLIC_ID)),

@@ -38,6 +38,7 @@ COLUMNS_WITHOUT_RULE = {
     "commerce_moderation.Notice.mailed_at": "a time",
     "commerce_analytics.LedgerEntry.customers": "a count",
     "commerce_analytics.PeriodRollup.customers": "a count",
+    "commerce_analytics.SalesReport.customers": "ids and sums",
 }
 PERSONAL_WORDS = ("email", "mail", "phone", "contact", "address", "customer", "user_id", "person", "ip")
 
