@@ -1,12 +1,9 @@
 """Fixtures of the shop's tests."""
 
-import os
 import secrets
 from collections.abc import Callable, Iterator
 
-import psycopg
 import pytest
-from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -16,6 +13,7 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import create_api_key, create_user
 from tests.commerce.descriptions.provider.fake_server import ProviderServer
+from tests.migrated_database import copy_migrated_database, is_postgresql
 
 ApiClient = Callable[[User | None], Client]
 
@@ -91,13 +89,6 @@ def admin(db: None) -> User:
 
 
 @pytest.fixture
-def empty_database_url() -> Iterator[str]:
-    """Yield the URL of an empty database of the kind under test, or "" for the shop's own SQLite file."""
-    if connection.vendor != "postgresql":
-        yield ""
-        return
-    name, url = f"drill_{secrets.token_hex(4)}", os.environ["DATABASE_URL"]
-    folder = url.partition("host=")[2]
-    with psycopg.connect(host=folder, user="postgres", dbname="postgres", autocommit=True) as server:
-        server.execute(f"CREATE DATABASE {name}")
-    yield url.replace("/postgres?", f"/{name}?")
+def empty_database_url() -> str:
+    """Return the URL of a migrated PostgreSQL database without rows, or "" for the shop's own SQLite file."""
+    return copy_migrated_database(f"drill_{secrets.token_hex(4)}") if is_postgresql() else ""

@@ -1,8 +1,6 @@
 """The shop as a real process on a port, with demo data in its own database."""
 
 import contextlib
-import fcntl
-import functools
 import json
 import os
 import shutil
@@ -16,8 +14,12 @@ from pathlib import Path
 
 import httpx2
 
+from tests.migrated_database import is_postgresql, migrated_file
+from tests.once_per_run import once_per_run
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_LIMIT_S = 60
+SETTINGS = "commerce.config.settings.test"
 # One process: starting Python takes as long as creating the demo data.
 MAKE_SHOP = """
 from django.core.management import call_command
@@ -61,7 +63,7 @@ def served_shop(
     *, provider_url: str, database_url: str = "", extra: dict[str, str] | None = None
 ) -> Iterator[ServedShop]:
     """A shop that answers; it is gone afterwards. Its data are in a file of its own, or in the database that is named,
-    which is empty."""
+    which has no rows."""
     with tempfile.TemporaryDirectory(prefix="stoa") as home:
         environment = shop_environment(home, provider_url=provider_url) | (extra or {})
         if database_url:
@@ -82,7 +84,7 @@ def shop_environment(home: str, *, provider_url: str = "http://127.0.0.1:9") -> 
     """Return the environment of processes that share one shop in a folder of its own."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("STOA_")}
     return kept | {
-        "DJANGO_SETTINGS_MODULE": "commerce.config.settings.test",
+        "DJANGO_SETTINGS_MODULE": SETTINGS,
         "DATABASE_URL": f"sqlite:///{home}/stoa.sqlite3",
         "REDIS_URL": "",
         "STOA_HOME": home,
@@ -98,29 +100,16 @@ def make_shop(environment: dict[str, str]) -> list[dict[str, str]]:
 
 
 def copy_shop(home: str | Path) -> list[dict[str, str]]:
-    """Create a shop as `make_shop` does, from a copy of the database that the first call created."""
-    folder = _made_shop()
-    shutil.copytree(folder / "home", home, dirs_exist_ok=True)
-    users: list[dict[str, str]] = json.loads((folder / "users.json").read_text())
-    return users
+    """Create a shop as `make_shop` does, from a copy of the run's."""
+    folder, users = once_per_run(make_copied_shop)
+    shutil.copytree(folder, home, dirs_exist_ok=True)
+    return list(json.loads(users))
 
 
-@functools.cache
-def _made_shop() -> Path:
-    """Return a folder with a shop: the run's, which its first process makes, or this process's without a run."""
-    folder = Path(os.environ.get("STOA_HOME") or _temporary_folder().name) / "made-shop"
-    folder.mkdir(exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "users.json").exists():
-            (folder / "home").mkdir(exist_ok=True)
-            (folder / "users.json").write_text(json.dumps(make_shop(shop_environment(str(folder / "home")))))
-    return folder
-
-
-@functools.cache
-def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="stoa-made")
+def make_copied_shop(folder: Path) -> str:
+    if os.environ.get("DJANGO_SETTINGS_MODULE") == SETTINGS and not is_postgresql():
+        shutil.copy(migrated_file(), folder)  # which the tests of this run need anyway
+    return json.dumps(make_shop(shop_environment(str(folder))))
 
 
 def start_server(environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import functools
 import http.client
 import json
 import os
@@ -16,13 +15,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import httpx2
-import psycopg
 
 from inference.engine import EngineClient, HostClient
 from tests.inference.engine.processes import REPOSITORY, running_host, status_of
+from tests.migrated_database import create_database, is_postgresql
+from tests.once_per_run import once_per_run
 from tests.running_stoa import COMPILED_DIR
 
 PASSWORD = "a lamp for every room"
@@ -186,10 +186,10 @@ def running_server(
         environment = _environment(home, run_dir, models_dir, load, extra["DATABASE_URL"]) | extra
         keys = _make_users(environment)
     else:
-        made, template, known = _made_users()
-        shutil.copytree(made.name, home, dirs_exist_ok=True)
-        environment = _environment(home, run_dir, models_dir, load, _database_url(home, template)) | extra
-        keys = dict(known)
+        made, users = once_per_run(make_users)
+        shutil.copytree(made, home, dirs_exist_ok=True)
+        keys = json.loads(users)
+        environment = _environment(home, run_dir, models_dir, load, _database_url(home, keys.pop("DATABASE"))) | extra
     log = home / "server.log"
     process, url = start_server(environment, log)
     try:
@@ -214,25 +214,18 @@ def _environment(home: Path, run_dir: Path, models_dir: Path, load: list[str], d
     }
 
 
-def _database_url(home: Path, template: str = "template1") -> str:
+def _database_url(home: Path, template: str) -> str:
     """Return the URL of a copy of this database on the test run's server, or of a SQLite file."""
-    server = os.environ.get("DATABASE_URL", "sqlite:")
-    if not server.startswith("postgres"):
+    if not is_postgresql():
         return f"sqlite:///{home / 'stoa.sqlite3'}"
-    name = f"served_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
-    return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+    return create_database(f"served_{uuid.uuid4().hex[:12]}", template=template)
 
 
-@functools.cache
-def _made_users() -> tuple[tempfile.TemporaryDirectory[str], str, dict[str, str]]:
-    """A home with tables and users, the name of its database, and the users' keys: for copies."""
-    made = tempfile.TemporaryDirectory(prefix="stoa-made")
-    home = Path(made.name)
-    database_url = _database_url(home)
+def make_users(home: Path) -> str:
+    """Make a home and a database with tables and users, for copies; return the users' keys and the database's name."""
+    database_url = _database_url(home, "template1")
     environment = _environment(home, home / "run", home / "models", [], database_url)
-    return made, urlsplit(database_url).path[1:], _make_users(environment)
+    return json.dumps(_make_users(environment) | {"DATABASE": urlsplit(database_url).path[1:]})
 
 
 def _make_users(environment: dict[str, str]) -> dict[str, str]:

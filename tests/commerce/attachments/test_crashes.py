@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from tests.commerce.attachments.conftest import database_url, files_in
 from tests.commerce.attachments.samples import pdf_file
 from tests.commerce.conftest import bearer
 from tests.commerce.live_server import REPOSITORY
+from tests.migrated_database import copy_migrated_database, migrated_file
 
 POINTS = 20
 MEBIBYTE = 1024 * 1024
@@ -85,13 +87,11 @@ def test_u6_full_temporary_folder_gets_503(
 
 
 def fresh_database(tmp_path: Path) -> Iterator[str]:
-    """Yield the URL of an empty database on the server of the tests."""
+    """Yield the URL of a migrated database without rows on the server of the tests."""
     if connection.vendor == "sqlite":
-        yield database_url(str(tmp_path / "killed.sqlite3"))
+        yield database_url(shutil.copy(migrated_file(), tmp_path))
         return
-    with connection.cursor() as cursor:
-        cursor.execute("CREATE DATABASE killed_attachments")
-    yield database_url("killed_attachments")
+    yield copy_migrated_database("killed_attachments")
     with connection.cursor() as cursor:
         cursor.execute("DROP DATABASE killed_attachments WITH (FORCE)")
 
