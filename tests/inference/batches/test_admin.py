@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.chromium import running_chromium
+from tests.chromium import running_chromium, sign_in
 from tests.inference.batches.workers import get_status, running_worker, submit_batch, wait_until_ended
 from tests.inference.running_server import PASSWORD, RunningServer
 
@@ -16,12 +16,10 @@ BATCHES = "/admin/inference_batches/batch/"
 def page(stoa: RunningServer) -> Iterator[Page]:
     """Yield a browser page where the super admin is signed in."""
     with running_chromium() as browser:
-        page = browser.new_page()
+        context = browser.new_context()
+        sign_in(context, stoa.url + BATCHES, email="super_admin@example.com", password=PASSWORD)
+        page = context.new_page()
         page.set_default_timeout(60_000)
-        page.goto(f"{stoa.url}/admin/")
-        page.fill("input[name=username]", "super_admin@example.com")
-        page.fill("input[name=password]", PASSWORD)
-        page.click("button[type=submit]")
         yield page
 
 

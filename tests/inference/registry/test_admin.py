@@ -6,26 +6,30 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.chromium import running_chromium
+from tests.chromium import running_chromium, sign_in
 from tests.inference.running_server import PASSWORD, TALKER_CONFIG, RunningServer, add_model
 
 MODELS = "/admin/inference_registry/desiredmodel/"
 
 
-@pytest.fixture
-def page(stoa: RunningServer) -> Iterator[Page]:
-    """A browser page, signed in as the super admin."""
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
     with running_chromium() as browser:
-        page = browser.new_page()
-        page.set_default_timeout(60_000)
-        page.goto(f"{stoa.url}/admin/")
-        page.fill("input[name=username]", "super_admin@example.com")
-        page.fill("input[name=password]", PASSWORD)
-        page.click("button[type=submit]")
-        page.goto(stoa.url + MODELS)
-        yield page
+        yield browser
+
+
+@pytest.fixture
+def page(browser: Browser, stoa: RunningServer) -> Iterator[Page]:
+    """A browser page, signed in as the super admin."""
+    context = browser.new_context()
+    sign_in(context, stoa.url + MODELS, email="super_admin@example.com", password=PASSWORD)
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    page.goto(stoa.url + MODELS)
+    yield page
+    context.close()
 
 
 def test_an_operator_sees_what_is_wrong_and_what_to_do(stoa: RunningServer, page: Page):

@@ -1,44 +1,41 @@
 """A moderator's browser, and a shop in a process of its own."""
 
+import contextlib
+import sqlite3
 from dataclasses import dataclass
 
 from playwright.sync_api import Browser, Page
 
-from tests.commerce.live_server import ServedShop, manage
+from tests.chromium import sign_in
+from tests.commerce.live_server import ServedShop
 
 PATIENCE_MS = 60_000
 QUEUE = "/admin/commerce_moderation/case/"
-TOLD = """
-from commerce.moderation.models import Case, Decision
-made = Decision.objects.filter(moderator__isnull=False, undone_at=None)
-print(Case.objects.waiting().count(), made.count(), made.values("case").distinct().count())
+FIGURES = """
+SELECT (SELECT count(*) FROM commerce_moderation_case WHERE is_waiting), count(*), count(DISTINCT case_id)
+FROM commerce_moderation_decision WHERE moderator_id IS NOT NULL AND undone_at IS NULL
 """
 
 
 @dataclass
 class ModeratorBrowser:
-    """The browser of one moderator; several may use one shop."""
+    """The browser of one moderator; several may use one shop, whose database is a file."""
 
     shop: ServedShop
     browser: Browser
 
     def open_queue(self, **options: object) -> Page:
-        """Return a signed-in page with the queue. Signing in needs scripts and uses a context that has them."""
+        """Return a signed-in page with the queue."""
         user = next(user for user in self.shop.users if user["role"] == "SUPER_ADMIN")
-        page = self.browser.new_context().new_page()
-        page.set_default_timeout(PATIENCE_MS)
-        page.goto(f"{self.shop.url}/admin/login/?next={QUEUE}")
-        page.fill("[name=username]", user["email"])
-        page.fill("[name=password]", user["password"])
-        page.click("[type=submit]")
-        page.wait_for_url(f"**{QUEUE}*")
-        signed_in = page.context.storage_state()
-        page.context.close()
-        page = self.browser.new_context(storage_state=signed_in, **options).new_page()  # type: ignore[arg-type]
+        context = self.browser.new_context(**options)  # type: ignore[arg-type]
+        sign_in(context, self.shop.url + QUEUE, email=user["email"], password=user["password"])
+        page = context.new_page()
         page.set_default_timeout(PATIENCE_MS)
         page.goto(f"{self.shop.url}{QUEUE}")
         return page
 
     def figures(self) -> list[int]:
         """Return the number of waiting cases, of decisions by moderators, and of their cases."""
-        return [int(number) for number in manage(self.shop.environment, "shell", "-v", "0", "-c", TOLD).split()]
+        path = self.shop.environment["DATABASE_URL"].removeprefix("sqlite:///")
+        with contextlib.closing(sqlite3.connect(path, timeout=30)) as database:
+            return list(database.execute(FIGURES).fetchone())
