@@ -7,8 +7,8 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from shared.accounts.models import User
-from shared.accounts.second_factor import SecondFactorRequired
 from shared.accounts.services import check_credentials
+from shared.accounts.sign_ins.second_factor import SecondFactorRequired
 from shared.api.errors import ApiError
 
 

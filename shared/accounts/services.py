@@ -21,10 +21,10 @@ from shared.accounts.email.links import LinkPurpose, create_link_token
 from shared.accounts.email.messages import address_verification_email
 from shared.accounts.email.outbox import email_outbox
 from shared.accounts.models import ApiKey, SignIn, User
-from shared.accounts.networks import find_user, network_of, remember_network
 from shared.accounts.passwords import hash_password, password_matches
 from shared.accounts.roles import ROLE_PERMISSIONS, Role
-from shared.accounts.second_factor import check_second_factor
+from shared.accounts.sign_ins.networks import find_user, network_of, remember_network
+from shared.accounts.sign_ins.second_factor import check_second_factor
 from shared.accounts.tokens import AccessToken, RefreshToken
 from shared.api.errors import ApiError, NotFound, ValidationFailed
 from shared.api.limits.rate_limits import RateLimitDecision, address_key, hit, raise_if_limited, rate_limit_headers

@@ -12,7 +12,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from shared.accounts.models import SignIn, SignInNetwork
-from shared.accounts.networks import NETWORK_LIFETIME
+from shared.accounts.sign_ins.networks import NETWORK_LIFETIME
 from shared.api.idempotency.store import RETENTION
 from shared.api.models import KeyedRequest
 

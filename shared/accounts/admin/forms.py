@@ -10,7 +10,7 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminT
 from shared.accounts import services
 from shared.accounts.models import ApiKey, User
 from shared.accounts.roles import ROLE_PERMISSIONS, Permission, Role
-from shared.accounts.second_factor import SecondFactorRequired
+from shared.accounts.sign_ins.second_factor import SecondFactorRequired
 
 
 class CodeField(forms.CharField):

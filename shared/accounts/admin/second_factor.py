@@ -12,9 +12,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 
-from shared.accounts import second_factor
 from shared.accounts.admin.forms import CodeForm
 from shared.accounts.models import SecondFactor, User
+from shared.accounts.sign_ins import second_factor
 from shared.api.errors import ApiError
 
 

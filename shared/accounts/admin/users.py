@@ -21,7 +21,7 @@ from shared.accounts.admin.second_factor import second_factor_page
 from shared.accounts.models import User
 from shared.accounts.personal_data.erasure import erase_person
 from shared.accounts.personal_data.export import export_person
-from shared.accounts.second_factor import remove_second_factor
+from shared.accounts.sign_ins.second_factor import remove_second_factor
 from shared.api.admin.base import LargeTableAdmin, NoDeleteMixin
 from shared.api.errors import ApiError, ValidationFailed
 from shared.response_chunks import response_chunks

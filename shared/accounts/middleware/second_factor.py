@@ -5,7 +5,7 @@ from django.urls import reverse
 from django.utils.deprecation import MiddlewareMixin
 
 from shared.accounts.models import User
-from shared.accounts.second_factor import has_second_factor
+from shared.accounts.sign_ins.second_factor import has_second_factor
 from shared.api.middleware.pages import HTMLPagesOnly
 
 

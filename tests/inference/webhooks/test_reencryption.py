@@ -7,7 +7,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from shared.accounts.models import SecondFactor, User
-from shared.accounts.second_factor import authenticator_key, begin_second_factor
+from shared.accounts.sign_ins.second_factor import authenticator_key, begin_second_factor
 from shared.encryption import decrypt, encrypt
 from shared.webhooks.models import Endpoint
 from shared.webhooks.services import create_endpoint, rotate_secret

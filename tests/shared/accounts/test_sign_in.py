@@ -16,9 +16,9 @@ from pytest_django import Settings
 from shared.accounts import passwords
 from shared.accounts.authentication import authenticate
 from shared.accounts.models import SignInNetwork, User
-from shared.accounts.networks import find_user, network_of, remember_network
 from shared.accounts.roles import Role
 from shared.accounts.services import deactivate_user, sign_in
+from shared.accounts.sign_ins.networks import find_user, network_of, remember_network
 from shared.api.errors import ApiError
 from tests.shared.accounts.conftest import ADDRESS, PASSWORD, CountingHasher, is_accepted, make_user, opens, signed_in
 

@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from shared.accounts.management.people import get_user
-from shared.accounts.second_factor import remove_second_factor
+from shared.accounts.sign_ins.second_factor import remove_second_factor
 
 
 class Command(BaseCommand):

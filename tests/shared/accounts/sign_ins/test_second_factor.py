@@ -13,11 +13,11 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from shared.accounts import second_factor
 from shared.accounts.models import SecondFactor, User
 from shared.accounts.roles import Role
-from shared.accounts.second_factor import SecondFactorRequired, check_second_factor
 from shared.accounts.services import change_user, sign_in
+from shared.accounts.sign_ins import second_factor
+from shared.accounts.sign_ins.second_factor import SecondFactorRequired, check_second_factor
 from shared.api.errors import ApiError, ValidationFailed
 from shared.audit.models import AuditEntry
 from shared.encryption import decrypt
