@@ -12,6 +12,11 @@ from shared.accounts.models import ApiKey, User
 from shared.accounts.roles import ROLE_PERMISSIONS, Permission, Role
 from shared.accounts.sign_ins.second_factor import SecondFactorRequired
 
+MISSING_CODE = _("This account has a second factor: enter the code of your authenticator app.")
+WRONG_CODE = _(
+    "The code is wrong, expired or used. Enter the current one of your authenticator app, or a recovery code."
+)
+
 
 class CodeField(forms.CharField):
     """A code of the second factor."""
@@ -34,8 +39,8 @@ class SignInForm(AuthenticationForm):
     def clean(self) -> dict[str, Any]:
         try:
             cleaned: dict[str, Any] = super().clean()
-        except SecondFactorRequired as error:
-            raise forms.ValidationError({"otp": str(error)}) from None
+        except SecondFactorRequired:
+            raise forms.ValidationError({"otp": WRONG_CODE if self.cleaned_data.get("otp") else MISSING_CODE}) from None
         return cleaned
 
 

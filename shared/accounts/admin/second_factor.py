@@ -1,5 +1,6 @@
 """The admin page on which users turn their own second factor on and off."""
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import segno
@@ -12,10 +13,17 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 
-from shared.accounts.admin.forms import CodeForm
+from shared.accounts.admin.forms import WRONG_CODE, CodeForm
 from shared.accounts.models import SecondFactor, User
 from shared.accounts.sign_ins import second_factor
-from shared.api.errors import ApiError
+from shared.api.errors import ApiError, ValidationFailed
+
+# What forms of the page do, by the value of `action`. They return recovery codes, if any.
+CHANGES: dict[str, Callable[..., list[str] | None]] = {
+    "turn_on": second_factor.turn_on_second_factor,
+    "new_codes": second_factor.renew_recovery_codes,
+    "turn_off": second_factor.turn_off_own_second_factor,
+}
 
 
 @never_cache
@@ -23,37 +31,27 @@ def second_factor_page(request: HttpRequest) -> HttpResponse:
     """Show the state of the user's second factor, and change it."""
     user = cast(User, request.user)
     action = request.POST.get("action", "")
-    form = CodeForm(request.POST if action not in ("", "begin") else None, auto_id=f"{action}_%s")
-    context: dict[str, Any] = {}
+    forms = {name: CodeForm(request.POST if name == action else None, auto_id=f"{name}_%s") for name in CHANGES}
+    context: dict[str, Any] = {"title": _("Second factor"), "forms": forms}
     try:
         if action == "begin":
             second_factor.begin_second_factor(user=user)
-        elif action and form.is_valid():
-            codes = _carry_out(action, user, form.cleaned_data["otp"])
+        elif action in CHANGES and forms[action].is_valid():
+            codes = CHANGES[action](user=user, code=forms[action].cleaned_data["otp"], now=timezone.now())
             update_session_auth_hash(request, user)
             if not codes:
                 messages.success(request, _("The second factor is off."))
                 return HttpResponseRedirect(request.path)
             context["recovery_codes"] = codes
+    except ValidationFailed:
+        forms[action].add_error("otp", WRONG_CODE)
     except ApiError as error:
-        form.add_error("otp", str(error)) if form.is_bound else messages.error(request, str(error))
+        messages.error(request, str(error))
     if action in ("begin", "turn_on") and (waiting := second_factor.waiting_second_factor(user)):
         context |= _setup_context(waiting)
     factor = SecondFactor.objects.filter(user=user).exclude(confirmed_at=None).first()
-    context |= {"title": _("Second factor"), "form": form, "factor": factor}
-    context |= {"is_required": settings.REQUIRE_SECOND_FACTOR}
+    context |= {"factor": factor, "is_required": settings.REQUIRE_SECOND_FACTOR}
     return TemplateResponse(request, "accounts/second_factor.html", admin.site.each_context(request) | context)
-
-
-def _carry_out(action: str, user: User, code: str) -> list[str]:
-    """Change the second factor and return new recovery codes, if any."""
-    now = timezone.now()
-    if action == "turn_on":
-        return second_factor.turn_on_second_factor(user=user, code=code, now=now)
-    if action == "new_codes":
-        return second_factor.renew_recovery_codes(user=user, code=code, now=now)
-    second_factor.turn_off_own_second_factor(user=user, code=code, now=now)
-    return []
 
 
 def _setup_context(factor: SecondFactor) -> dict[str, Any]:
