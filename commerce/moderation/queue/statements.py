@@ -98,7 +98,7 @@ class StatementOfReasons:
 
     @property
     def time_to_decide(self) -> timedelta | None:
-        return self.applied_at - self.first_notice_at if self.first_notice_at else None
+        return max(self.applied_at - self.first_notice_at, timedelta()) if self.first_notice_at else None
 
     @property
     def category(self) -> str:
