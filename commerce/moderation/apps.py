@@ -18,4 +18,6 @@ class ModerationConfig(AppConfig):
         hooks.take_down = import_module("commerce.moderation.services").accept_report
         hooks.withdraw_case = import_module("commerce.moderation.cases").withdraw_case
         hooks.check_may_write = import_module("commerce.moderation.sanctions").check_may_write
+        holding = import_module("commerce.moderation.queue.holding")
+        hooks.find_hold, hooks.hold = holding.find_holding_rule, holding.hold_content
         hooks.load_reports = import_module("commerce.moderation.reportable_content").load_reports

@@ -65,6 +65,9 @@ def recount(case: Case) -> None:
         appeal = case.appeals.get(status=Appeal.Status.OPEN)
         case.newest_at = case.oldest_at = appeal.created_at
         case.due_at = appeal.created_at + DEFAULT_DUE_TIME
+    elif case.is_waiting and case.newest_at is None:  # held by a rule, and reported by nobody
+        case.newest_at = case.oldest_at = case.created_at
+        case.due_at = case.created_at + DEFAULT_DUE_TIME
     new_account_reports = reports.filter(standing=AbuseReport.Standing.NEW_ACCOUNT).order_by()
     case.is_brigaded = is_brigade(new_account_reports.values_list("created_at", flat=True))
 

@@ -33,8 +33,10 @@ from commerce.moderation.reportable_content import (
 )
 from commerce.moderation.sanctions import check_may_write
 from commerce.moderation.trust import report_standing, reporter_weight
+from commerce.reviews.models import Review
 from commerce.reviews.services import set_visibility
 from commerce.shops.models import Shop
+from commerce.webhooks.events import announce_review
 from shared.accounts.models import User
 from shared.accounts.services import lock_active_user
 from shared.api.errors import ApiError
@@ -312,3 +314,5 @@ def _begin(
 def _show(pending: PendingDecision, now: datetime) -> None:
     if pending.content.hidden_at:
         set_visibility(pending.content, deleted_at=None, hidden_at=None, now=now)
+        if pending.case.hiding == Case.Hiding.HELD and isinstance(pending.content, Review):
+            announce_review(pending.content, now=now)  # nobody could read it before

@@ -31,7 +31,7 @@ def write_review(
     photo_ids: Sequence[int] = (),
     now: datetime,
 ) -> Review:
-    """Create a review of a product that is for sale.
+    """Create a review of a product that is for sale. One that a rule holds is hidden until a moderator decides.
 
     A user has one review for each order with the product, which may be a parent or a child, and one without an order.
     Raises ApiError 403 for a sanctioned user, NotFound for another customer's order, ApiError 409 for a second review,
@@ -44,6 +44,7 @@ def write_review(
     product = _get_product_for_sale(product_id)
     order = None if order_id is None else _get_parent_order(product, order_id, user)
     photos = _lock_own_photos(photo_ids, user)
+    rule = hooks.find_hold(user=user, shop_id=product.shop_id, text=comment, now=now)
     try:
         with transaction.atomic():
             review = Review.objects.create(
@@ -53,12 +54,16 @@ def write_review(
                 order=order,
                 rating=rating,
                 comment=comment,
+                hidden_at=now if rule else None,
                 created_at=now,
                 updated_at=now,
             )
     except IntegrityError:
         raise ApiError(409, "You have reviewed this product already: delete that review first.") from None
     review.photos.set(photos)
+    if rule:
+        hooks.hold(content=review, rule=rule, now=now)
+        return review
     change_rating(product_id=product.pk, stars=rating, count=1)
     announce_review(review, now=now)
     return review
@@ -75,7 +80,7 @@ def delete_review(*, review_id: int, actor: User, now: datetime) -> None:
 
 @transaction.atomic
 def ask_question(*, user: User, product_id: int, question: str, now: datetime) -> Question:
-    """Create a question about a product that is for sale.
+    """Create a question about a product that is for sale. One that a rule holds is hidden until a moderator decides.
 
     Raises ValidationFailed for any other product and after MAX_QUESTIONS_PER_USER, and ApiError 403 for a sanctioned
     user.
@@ -84,9 +89,19 @@ def ask_question(*, user: User, product_id: int, question: str, now: datetime) -
     hooks.check_may_write(user=user, now=now)
     _require_fewer(Question, user, MAX_QUESTIONS_PER_USER)
     product = _get_product_for_sale(product_id)
-    return Question.objects.create(
-        user=user, product=product, shop_id=product.shop_id, question=question, created_at=now, updated_at=now
+    rule = hooks.find_hold(user=user, shop_id=product.shop_id, text=question, now=now)
+    asked = Question.objects.create(
+        user=user,
+        product=product,
+        shop_id=product.shop_id,
+        question=question,
+        hidden_at=now if rule else None,
+        created_at=now,
+        updated_at=now,
     )
+    if rule:
+        hooks.hold(content=asked, rule=rule, now=now)
+    return asked
 
 
 def answer_question(*, question_id: int, answer: str, actor: User, now: datetime) -> Question:

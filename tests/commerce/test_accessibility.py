@@ -14,7 +14,8 @@ from tests.commerce.moderation.admin.moderator_browser import PATIENCE_MS, QUEUE
 FILL = """
 from commerce.catalog.models import Product
 from commerce.descriptions.jobs.services import DescriptionOptions, create_job
-from commerce.moderation.models import Case, Decision, SecondLook
+from commerce.moderation.models import Case, Decision, HoldingRule, SecondLook
+from commerce.reviews.services import ask_question
 from django.utils import timezone
 from shared.accounts.models import User
 from tests.commerce.descriptions.drafts import make_draft
@@ -22,6 +23,9 @@ from tests.commerce.moderation.sample_queue import appeal_some, decide_some, fil
 admin = User.objects.filter(role="SUPER_ADMIN").earliest("pk")
 fill_queue(20)
 colleague = make_person("Colleague", role="MODERATOR")
+HoldingRule.objects.create(name="Telephone", kind="words", entries="telephone")
+lamp = Product.objects.public().earliest("pk")
+ask_question(user=colleague, product_id=lamp.pk, question="T E L E P H O N E?", now=timezone.now())
 decide_some(6, admin)
 decision = Decision.objects.filter(action="accepted").earliest("pk")
 Decision.objects.filter(pk=decision.pk).update(moderator=colleague)
@@ -55,6 +59,8 @@ PAGES = {
     "the history of an author": f"{QUEUE}history/author/{{author}}/",
     "the history of a reporter": f"{QUEUE}history/reporter/{{reporter}}/",
     "the history of a shop": f"{QUEUE}history/shop/{{shop}}/",
+    "held items": f"{QUEUE}?only=held",
+    "holding rules": "/admin/commerce_moderation/holdingrule/",
     "a second look": f"{QUEUE}second-look/",
     "decisions": "/admin/commerce_moderation/decision/",
     "the audit log": "/admin/audit/auditentry/",

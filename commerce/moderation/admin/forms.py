@@ -36,6 +36,7 @@ AGE_FILTERS: Mapping[str, tuple[str | Promise, Mapping[str, timedelta]]] = {
 }
 ONLY_FILTERS: Mapping[str, tuple[str | Promise, Mapping[str, Any]]] = {
     "automatic": (_("Hidden automatically"), {"hiding": Case.Hiding.AUTOMATIC}),
+    "held": (_("Held by a rule"), {"hiding": Case.Hiding.HELD}),
     "moderator": (_("Hidden by a moderator"), {"hiding": Case.Hiding.MODERATOR}),
     "brigaded": (_("Flagged as brigading"), {"is_brigaded": True}),
     "appealed": (_("Appealed"), {"state": Case.State.APPEALED}),

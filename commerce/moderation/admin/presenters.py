@@ -122,6 +122,7 @@ class QueueRow:
         shown = [
             (case.state == Case.State.APPEALED, Badge(text=_("Appealed"), tone="info")),
             (case.hiding == Case.Hiding.AUTOMATIC, Badge(text=_("Hidden automatically"), tone="warning")),
+            (case.hiding == Case.Hiding.HELD, Badge(text=_("Held by a rule"), tone="warning")),
             (case.hiding == Case.Hiding.MODERATOR, Badge(text=_("Hidden by a moderator"), tone="plain")),
             (case.is_escalated, Badge(text=_("Escalated"), tone="danger")),
             (case.is_brigaded, Badge(text=_("Brigading?"), tone="danger")),
@@ -217,8 +218,8 @@ def _open_buttons(case: Case) -> list[Button]:
     return [
         Button(action=Action.ACCEPTED, text=_("Accept: take down"), key="a", tone="danger"),
         Button(action=Action.REJECTED, text=_("Reject: keep"), key="r", tone="success"),
-        *([hide] if case.hiding != Case.Hiding.MODERATOR else []),
-        *([show] if case.hiding != Case.Hiding.NONE else []),
+        *([hide] if case.hiding in (Case.Hiding.NONE, Case.Hiding.AUTOMATIC) else []),
+        *([show] if case.hiding in (Case.Hiding.AUTOMATIC, Case.Hiding.MODERATOR) else []),
         Button(action=Action.WARNED, text=_("Warn the author"), key="w"),
     ]
 

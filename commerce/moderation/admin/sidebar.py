@@ -33,6 +33,7 @@ def links(request: HttpRequest) -> dict[str, Any]:
         (_("Second look"), "visibility", second_look),
         (_("Statistics"), "bar_chart", statistics),
         (_("Reasons"), "label", _list_url("commerce_moderation_reportreason")),
+        (_("Holding rules"), "front_hand", _list_url("commerce_moderation_holdingrule")),
         (_("Templates"), "description", _list_url("commerce_moderation_decisiontemplate")),
     ]
     if isinstance(request.user, User) and request.user.is_superuser:

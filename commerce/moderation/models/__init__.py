@@ -3,6 +3,7 @@
 from commerce.moderation.models.appeals import Appeal, AppealQuerySet
 from commerce.moderation.models.cases import Case, CaseQuerySet
 from commerce.moderation.models.decisions import Decision
+from commerce.moderation.models.holding_rules import HoldingRule
 from commerce.moderation.models.notices import Notice, NoticeQuerySet
 from commerce.moderation.models.reasons import DecisionTemplate, ReportReason
 from commerce.moderation.models.reports import AbuseReport, ContentKind, Reporter, ReportQuerySet
@@ -18,6 +19,7 @@ __all__ = [
     "ContentKind",
     "Decision",
     "DecisionTemplate",
+    "HoldingRule",
     "Notice",
     "NoticeQuerySet",
     "ReportQuerySet",

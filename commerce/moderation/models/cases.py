@@ -53,6 +53,7 @@ class Case(models.Model):
         NONE = "", "Visible"
         AUTOMATIC = "automatic", "Hidden on its own, until a moderator looks"
         MODERATOR = "moderator", "Hidden by a moderator for now"
+        HELD = "held", "Held by a rule, until a moderator looks"
 
     model_type = models.CharField(max_length=32, choices=ContentKind.choices)
     model_id = models.BigIntegerField()

@@ -86,6 +86,7 @@ class StatementOfReasons:
     first_notice_at: datetime | None = None
     is_automated: bool = False
     was_hidden_automatically: bool = False
+    is_detected: bool = False
     content_types: Sequence[str]
     language: str = ""
     written_at: datetime | None = None
@@ -128,6 +129,8 @@ class StatementOfReasons:
         if self.action in PROVISION:
             return "A moderator restricted the author after breaches of the rules of reviews and questions."
         counts = ", ".join(f"{code or 'without a reason'} {count}" for code, count in sorted(self.notices.items()))
+        if self.is_detected:
+            return "A rule of words, links or repetition held the content before it was public."
         found = f"Notices of users: {counts}." if counts else "A moderator found the content without a notice."
         automatic = " Enough notices of reliable users hid it automatically." if self.is_automated else ""
         return found + automatic
@@ -235,7 +238,8 @@ def _statement_of_decision(
         notices=Counter(codes),
         first_notice_at=find_first_notice(decision.reports),
         is_automated=decision.moderator_id is None,
-        was_hidden_automatically=decision.before.get("hiding") == Case.Hiding.AUTOMATIC,
+        was_hidden_automatically=decision.before.get("hiding") in (Case.Hiding.AUTOMATIC, Case.Hiding.HELD),
+        is_detected=not decision.reports and (not decision.moderator_id or decision.before.get("hiding") == "held"),
         content_types=["CONTENT_TYPE_TEXT", *["CONTENT_TYPE_IMAGE"][: len(decision.content.get("photos", ()))]],
         language=decision.case.language[:2].upper(),
         written_at=written_at,
@@ -271,7 +275,7 @@ def _cells(statement: StatementOfReasons) -> list[str]:
         statement.reason.code if statement.reason else "",
         statement.facts,
         statement.source,
-        "No",  # people report; no software looks for content
+        "Yes" if statement.is_detected else "No",
         statement.automation,
         json.dumps(statement.content_types),
         "" if is_about_content else "The account of an author",
