@@ -35,9 +35,10 @@ class ChartMark:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnChart:
-    """Bars for the chosen period; marks, and a line through them, for the previous one."""
+    """Bars for the chosen period, on which others may stand; marks, and a line through them, for the previous one."""
 
     bars: Sequence[ColumnBar]
+    upper_bars: Sequence[ColumnBar]
     marks: Sequence[ChartMark]
     line: str
     x_ticks: Sequence[ChartMark]
@@ -53,29 +54,39 @@ class ChartSeries:
 
 
 def column_chart(
-    labels: Sequence[str], current: ChartSeries, previous: ChartSeries, *, currency: str = ""
+    labels: Sequence[str],
+    current: ChartSeries,
+    previous: ChartSeries,
+    *,
+    upper: ChartSeries | None = None,
+    currency: str = "",
 ) -> ColumnChart:
     """Return a chart with a bar for each label and a mark for each value of `previous`, which may be fewer.
 
-    With a currency, values are in its minor units.
+    The values of `upper` are those of bars that stand on the others. With a currency, values are in its minor units.
     """
-    max_value = max([*current.values, *previous.values], default=0)
+    upper = upper or ChartSeries(values=[0] * len(labels), texts=[""] * len(labels))
+    tops = [max(value, 0) + more for value, more in zip(current.values, upper.values, strict=True)]
+    max_value = max([*tops, *previous.values], default=0)
     step = grid_step(max_value, currency)
     scale_end = step * max(-(-max_value // step), 1)
     column_width = PLOT_WIDTH / max(len(labels), 1)
     bar_width = min(column_width * BAR_WIDTH_RATIO, MAX_BAR_WIDTH)
     centers = [LEFT + column_width * (index + 0.5) for index in range(len(labels))]
-    bars = [
-        ColumnBar(
-            x=_format(center - bar_width / 2),
-            y=_format(_y(value / scale_end)),
-            width=_format(bar_width),
-            height=_format(PLOT_HEIGHT * value / scale_end),
-            text=text,
-        )
-        for center, value, text in zip(centers, current.values, current.texts, strict=True)
-        if value > 0
-    ]
+
+    def stack(series: ChartSeries, tops: Sequence[int]) -> list[ColumnBar]:
+        return [
+            ColumnBar(
+                x=_format(center - bar_width / 2),
+                y=_format(_y(top / scale_end)),
+                width=_format(bar_width),
+                height=_format(PLOT_HEIGHT * value / scale_end),
+                text=text,
+            )
+            for center, top, value, text in zip(centers, tops, series.values, series.texts, strict=True)
+            if value > 0
+        ]
+
     marks = [
         ChartMark(x=_format(center), y=_format(_y(value / scale_end)), text=text)
         for center, value, text in zip(centers, previous.values, previous.texts, strict=False)
@@ -85,7 +96,8 @@ def column_chart(
         for value in range(0, scale_end + 1, step)
     ]
     return ColumnChart(
-        bars=bars,
+        bars=stack(current, current.values),
+        upper_bars=stack(upper, tops),
         marks=marks,
         line=" ".join(f"{mark.x},{mark.y}" for mark in marks) if len(marks) > 1 else "",
         x_ticks=_x_ticks(labels, centers),

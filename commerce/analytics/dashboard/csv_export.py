@@ -10,7 +10,8 @@ from shared.api.money import to_major
 from shared.csv_cells import escape_csv_cell
 
 MONEY_COLUMNS = frozenset({
-    "revenue", "refunds", "average_order_value", "previous_revenue", "previous_refunds",
+    "revenue", "placed_revenue", "refunds", "average_order_value", "previous_revenue", "previous_placed_revenue",
+    "previous_refunds",
 })  # fmt: skip
 ROWS_PER_CHUNK = 500
 

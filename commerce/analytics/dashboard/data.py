@@ -1,7 +1,7 @@
 """Data of the dashboard: each table is a list of dataclasses, from which the page and the CSV files are made."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from functools import cached_property
 from typing import Any
@@ -26,21 +26,27 @@ from commerce.analytics.reports.products import (
 )
 from commerce.analytics.reports.report import Report
 from commerce.analytics.reports.results import SalesTotals, ShopTotals
+from commerce.analytics.reports.sales_figures import AttributeSales, CustomerSales, ProductSales
 from commerce.catalog.models import Product, ProductQuerySet
 from shared.api.query_params import DEFAULT_LANGUAGE
 
 
 @dataclass(frozen=True, kw_only=True)
 class TotalsRow:
-    """Totals of the period or the previous one."""
+    """Totals of the period or the previous one; the rate of returning customers is of all time.
+
+    What the sales report has is None while it is pending.
+    """
 
     first: date
     last: date
     revenue: int
+    placed_revenue: int | None
     refunds: int
     orders: int
     average_order_value: int | None
     new_customers: int
+    returning_customer_rate: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,11 +56,13 @@ class PeriodRow:
     first: date
     last: date
     revenue: int
+    placed_revenue: int | None
     refunds: int
     orders: int
     previous_first: date | None = None
     previous_last: date | None = None
     previous_revenue: int | None = None
+    previous_placed_revenue: int | None = None
     previous_refunds: int | None = None
     previous_orders: int | None = None
 
@@ -63,6 +71,17 @@ class PeriodRow:
 class StatusRow:
     status: str
     orders: int
+    placed_revenue: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CategorySalesRow:
+    category_id: int
+    category_name: str
+    shop_id: int
+    shop_name: str
+    count: int
+    revenue: int | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +106,7 @@ class DashboardData:
 
     def __init__(self, report: Report, *, date_range: DateRange, chosen_language: str | None) -> None:
         self.report, self.date_range, self.chosen_language = report, date_range, chosen_language
+        self.figures = report.figures
         self.previous_range = comparison_range(date_range)
 
     @cached_property
@@ -136,10 +156,12 @@ class DashboardData:
                 first=date_range.first,
                 last=date_range.last,
                 revenue=totals.revenue,
+                placed_revenue=totals.placed_revenue,
                 refunds=totals.refunds,
                 orders=totals.orders,
                 average_order_value=totals.average_order_value,
                 new_customers=totals.new_customers,
+                returning_customer_rate=self.figures.returning_customer_rate if self.figures else None,
             )
             for date_range, totals in pairs[:limit]
             if date_range and totals
@@ -152,6 +174,7 @@ class DashboardData:
                 first=sums.date_range.first,
                 last=sums.date_range.last,
                 revenue=sums.revenue,
+                placed_revenue=sums.placed_revenue,
                 refunds=sums.refunds,
                 orders=sums.orders,
                 **(_previous_columns(previous[index]) if index < len(previous) else {}),
@@ -161,16 +184,29 @@ class DashboardData:
 
     def status_rows(self, limit: int) -> list[StatusRow]:
         counts = self.totals.by_status
-        return [StatusRow(status=status, orders=counts[status]) for status in counts][:limit]
+        placed = self.figures.placed_by_status(self.date_range) if self.figures else {}
+        rows = [StatusRow(status=key, orders=counts[key], placed_revenue=placed.get(key)) for key in counts]
+        return rows[:limit]
 
     def shop_rows(self, limit: int) -> list[ShopTotals]:
         return self.report.by_shop(self.date_range, limit=limit)
 
-    def category_sales_rows(self, limit: int) -> list[CategoryCount]:
+    def category_sales_rows(self, limit: int) -> list[CategorySalesRow]:
         scope = self.report.scope
-        return count_sales_by_category(
+        counts = count_sales_by_category(
             shop_ids=scope.shop_ids, language=self.language, limit=limit, currency=scope.currency
         )
+        find = self.figures.revenue_by_category(self.language) if self.figures else lambda category, shop: None
+        return [CategorySalesRow(**asdict(row), revenue=find(row.category_id, row.shop_id)) for row in counts]
+
+    def attribute_sales_rows(self, limit: int) -> list[AttributeSales]:
+        return self.figures.by_attribute(self.language, limit) if self.figures else []
+
+    def top_product_rows(self, limit: int) -> list[ProductSales]:
+        return self.figures.top_products(self.language, limit) if self.figures else []
+
+    def top_customer_rows(self, limit: int) -> list[CustomerSales]:
+        return self.figures.top_customers(limit) if self.figures else []
 
     def category_product_rows(self, limit: int) -> list[CategoryCount]:
         return count_products_by_category(
@@ -212,7 +248,8 @@ class DashboardData:
 
     def _column_sums(self, columns: ChartColumns) -> list[ColumnSums]:
         date_range = DateRange(columns.ranges[0].first, columns.ranges[-1].last)
-        return sum_by_column(self.report.series(date_range, by=columns.grain), columns)
+        placed = self.figures.placed_by_day() if self.figures else None
+        return sum_by_column(self.report.series(date_range, by=columns.grain), columns, placed)
 
 
 DashboardTable = tuple[type[Any], Callable[[DashboardData, int], Sequence[Any]]]
@@ -222,11 +259,16 @@ TABLES: Mapping[str, DashboardTable] = {
     "over-time": (PeriodRow, DashboardData.period_rows),
     "statuses": (StatusRow, DashboardData.status_rows),
     "shops": (ShopTotals, DashboardData.shop_rows),
-    "category-sales": (CategoryCount, DashboardData.category_sales_rows),
+    "category-sales": (CategorySalesRow, DashboardData.category_sales_rows),
+    "attribute-sales": (AttributeSales, DashboardData.attribute_sales_rows),
+    "top-products": (ProductSales, DashboardData.top_product_rows),
+    "top-customers": (CustomerSales, DashboardData.top_customer_rows),
     "category-products": (CategoryCount, DashboardData.category_product_rows),
     "top-rated": (RatedProductRow, DashboardData.top_rated_rows),
     "low-stock": (LowStockRow, DashboardData.low_stock_rows),
 }
+# Tables that have no rows while the sales report is pending.
+SALES_REPORT_TABLES = frozenset({"attribute-sales", "top-products", "top-customers"})
 
 
 def _previous_columns(sums: ColumnSums) -> dict[str, Any]:
@@ -234,6 +276,7 @@ def _previous_columns(sums: ColumnSums) -> dict[str, Any]:
         "previous_first": sums.date_range.first,
         "previous_last": sums.date_range.last,
         "previous_revenue": sums.revenue,
+        "previous_placed_revenue": sums.placed_revenue,
         "previous_refunds": sums.refunds,
         "previous_orders": sums.orders,
     }

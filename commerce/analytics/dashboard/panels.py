@@ -1,13 +1,14 @@
 """Panels of the dashboard: its data as tiles, tables and charts for the templates."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.urls import reverse
 
 from commerce.analytics.dashboard.charts import ChartSeries, ColumnChart, column_chart
-from commerce.analytics.dashboard.data import DashboardData
+from commerce.analytics.dashboard.data import CategorySalesRow, DashboardData
 from commerce.analytics.dashboard.periods import ColumnSums, axis_label, range_label
+from commerce.analytics.reports.date_ranges import DateRange
 from commerce.analytics.reports.products import CategoryCount
 from commerce.catalog.admin_money import format_money
 from commerce.catalog.models import LOW_STOCK_QUANTITY
@@ -15,6 +16,8 @@ from commerce.orders.models import Order
 
 MAX_ROWS = 10  # the CSV file of a table has more
 NO_VALUE = "\u2013"
+PENDING = "Being computed. Reload the page in a few seconds."
+COMPLETING = "Sales count once an order is complete: move orders on as they are delivered."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +52,7 @@ class Panel:
     chart: ColumnChart | None = None
     x_title: str = ""
     y_title: str = ""
-    legend: Sequence[str] = ()
+    legend: Sequence[tuple[int, str]] = ()  # numbers of swatches, and texts
     text_columns: Sequence[int] = ()  # the cells that are not numbers, from 1
 
 
@@ -58,17 +61,19 @@ def tiles(data: DashboardData) -> list[Tile]:
     average, previous_average = current.average_order_value, previous.average_order_value if previous else None
     return [
         _tile("Revenue", current.revenue, previous.revenue if previous else None, currency),
+        _tile("Placed revenue", current.placed_revenue, previous.placed_revenue if previous else None, currency),
         _tile("Orders", current.orders, previous.orders if previous else None),
-        *([] if average is None else [_tile("Average order value", average, previous_average, currency)]),
+        _tile("Average order value", average, previous_average, currency),
         _tile("Refunds", current.refunds, previous.refunds if previous else None, currency),
         _tile("New customers", current.new_customers, previous.new_customers if previous else None),
+        _returning_customers_tile(data),
     ]
 
 
 def chart_panels(data: DashboardData) -> list[Panel]:
     currency = data.report.scope.currency
     return [
-        _chart_panel(data, "revenue", "Revenue", "Complete orders, by the day they were placed.", currency),
+        _chart_panel(data, "revenue", "Revenue", _revenue_note(data), currency),
         _chart_panel(data, "orders", "Orders", "Orders in any status, by the day they were placed."),
         _chart_panel(data, "refunds", "Refunds", "Approved refunds, by the day of their approval.", currency),
     ]
@@ -83,17 +88,17 @@ def statuses_panel(data: DashboardData) -> Panel:
         title="Orders by status",
         table="statuses",
         note="Orders placed in this period, by their status now.",
-        header=["Status", "Orders", "Share"],
+        header=["Status", "Orders", "Share", "Placed"],
         rows=[
             PanelRow(
                 label=names[row.status],
-                cells=[f"{row.orders:,}", f"{row.orders / total:.1%}"],
+                cells=[f"{row.orders:,}", f"{row.orders / total:.1%}", _money(data, row.placed_revenue)],
                 bar_width=f"{row.orders / total:.1%}",
             )
             for row in counts
             if row.orders
         ],
-        empty="No orders in this period.",
+        empty="No orders in this period. Choose a longer one above.",
     )
 
 
@@ -116,21 +121,94 @@ def shops_panel(data: DashboardData, query: str) -> Panel:
             )
             for row in shops
         ],
-        empty="No shop sold anything in this period.",
+        empty="No shop sold anything in this period. Choose a longer one above.",
     )
 
 
 def category_sales_panel(data: DashboardData) -> Panel:
-    note = "Complete orders of all time. A product in two categories counts in both."
+    rows = data.category_sales_rows(MAX_ROWS)
+    note = f"Complete orders of all time; revenue{_as_of(data)}. A product in two categories counts in both."
     return Panel(
         name="category-sales",
-        title="Units sold by category",
+        title="Sales by category",
         table="category-sales",
         note=_with_language(data, note),
-        header=["Category", "Shop", "Units"],
+        header=["Category", "Shop", "Units", "Revenue"],
         text_columns=[1],
-        rows=_category_rows(data.category_sales_rows(MAX_ROWS)),
-        empty=_empty_text(data, "Nothing has been sold yet."),
+        rows=[
+            replace(panel_row, cells=[*panel_row.cells, _money(data, row.revenue)])
+            for panel_row, row in zip(_category_rows(rows), rows, strict=True)
+        ],
+        empty=_empty_text(data, f"Nothing has been sold yet. {COMPLETING}"),
+    )
+
+
+def attribute_sales_panel(data: DashboardData) -> Panel:
+    rows, currency = data.attribute_sales_rows(MAX_ROWS), data.report.scope.currency
+    max_revenue = max((row.revenue for row in rows), default=0)
+    return Panel(
+        name="attribute-sales",
+        title="Sales by attribute",
+        table="attribute-sales",
+        note=_with_language(data, f"Variations in complete orders of all time{_as_of(data)}."),
+        header=["Value", "Attribute", "Shop", "Units", "Revenue"],
+        text_columns=[1, 2],
+        rows=[
+            PanelRow(
+                label=row.value,
+                cells=[row.attribute, row.shop, f"{row.units:,}", format_money(row.revenue, currency)],
+                bar_width=_percentage(row.revenue, max_revenue),
+            )
+            for row in rows
+        ],
+        empty=_report_empty_text(
+            data, "No variation has been sold yet. Give products attributes and variations to compare their sales."
+        ),
+    )
+
+
+def top_products_panel(data: DashboardData, *, with_links: bool) -> Panel:
+    rows, currency = data.top_product_rows(MAX_ROWS), data.report.scope.currency
+    max_revenue = max((row.revenue for row in rows), default=0)
+    return Panel(
+        name="top-products",
+        title="Products by revenue",
+        table="top-products",
+        note=_with_language(data, f"Complete orders of all time{_as_of(data)}."),
+        header=["Product", "Shop", "Units", "Revenue"],
+        text_columns=[1],
+        rows=[
+            PanelRow(
+                label=row.name,
+                url=_product_url(row.product_id) if with_links else "",
+                cells=[row.shop, f"{row.units:,}", format_money(row.revenue, currency)],
+                bar_width=_percentage(row.revenue, max_revenue),
+            )
+            for row in rows
+        ],
+        empty=_report_empty_text(data, f"Nothing has been sold yet. {COMPLETING}"),
+    )
+
+
+def top_customers_panel(data: DashboardData, *, with_links: bool) -> Panel:
+    rows, currency = data.top_customer_rows(MAX_ROWS), data.report.scope.currency
+    max_revenue = max((row.revenue for row in rows), default=0)
+    return Panel(
+        name="top-customers",
+        title="Customers by revenue",
+        table="top-customers",
+        note=f"Revenue of complete orders and number of all orders, of all time{_as_of(data)}.",
+        header=["Customer", "Orders", "Revenue"],
+        rows=[
+            PanelRow(
+                label=row.name,
+                url=reverse("admin:accounts_user_change", args=[row.customer_id]) if with_links else "",
+                cells=[f"{row.orders:,}", format_money(row.revenue, currency)],
+                bar_width=_percentage(row.revenue, max_revenue),
+            )
+            for row in rows
+        ],
+        empty=f"No customer has a complete order yet. {COMPLETING}" if data.figures else PENDING,
     )
 
 
@@ -143,7 +221,7 @@ def category_products_panel(data: DashboardData) -> Panel:
         header=["Category", "Shop", "Products"],
         text_columns=[1],
         rows=_category_rows(data.category_product_rows(MAX_ROWS)),
-        empty=_empty_text(data, "No product is in a category yet."),
+        empty=_empty_text(data, "No product is in a category yet. Choose categories when you edit a product."),
     )
 
 
@@ -162,7 +240,7 @@ def top_rated_panel(data: DashboardData, *, with_links: bool) -> Panel:
             )
             for row in data.top_rated_rows(MAX_ROWS)
         ],
-        empty=_empty_text(data, "No reviews yet."),
+        empty=_empty_text(data, "No reviews yet. Customers can write them once their order is complete."),
     )
 
 
@@ -186,7 +264,16 @@ def low_stock_panel(data: DashboardData, *, with_links: bool) -> Panel:
     )
 
 
-def _tile(name: str, current: int, previous: int | None, currency: str = "") -> Tile:
+def _returning_customers_tile(data: DashboardData) -> Tile:
+    name = "Returning customers"
+    if data.figures is None:
+        return Tile(name=name, value=NO_VALUE, change=PENDING)
+    return Tile(name=name, value=f"{data.figures.returning_customer_rate:.1%}", change="of all time")
+
+
+def _tile(name: str, current: int | None, previous: int | None, currency: str = "") -> Tile:
+    if current is None:
+        return Tile(name=name, value=NO_VALUE, change=PENDING)
     value = _format_value(current, currency)
     if previous is None:
         return Tile(name=name, value=value)
@@ -204,21 +291,32 @@ def _chart_panel(data: DashboardData, measure: str, title: str, note: str, curre
         [axis_label(sums.date_range, unit) for sums in columns],
         _series(columns, measure, currency),
         _series(previous, measure, currency),
+        upper=_open_series(columns, currency) if measure == "revenue" else None,
         currency=currency,
     )
+    placed = ["Placed"] if _has_placed(measure, columns) else []
     return Panel(
         name=measure,
         title=title,
         table="over-time",
         note=note,
-        header=["Day" if unit == "day" else "Days", title, *(["Previous period", title] if previous else [])],
-        text_columns=[2],
+        header=[
+            "Day" if unit == "day" else "Days",
+            title,
+            *placed,
+            *(["Previous period", title, *placed] if previous else []),
+        ],
+        text_columns=[2 + len(placed)],
         rows=_chart_rows(columns, previous, measure, currency),
-        empty="" if has_values else "No data in this period.",
+        empty="" if has_values else "No data in this period. Choose a longer one above.",
         chart=chart if has_values else None,
         x_title=f"{unit}, {data.report.zone.key}",
         y_title=f"{title} ({currency})" if currency else title,
-        legend=["this period", *(["previous period"] if previous else [])],
+        legend=[
+            (0, "complete" if placed else "this period"),
+            *([(2, "placed, not complete")] if placed else []),
+            *([(1, "previous period, complete" if placed else "previous period")] if previous else []),
+        ],
     )
 
 
@@ -228,14 +326,42 @@ def _chart_rows(
     """Return the numbers of a chart as a table, each column beside the same one of the previous period."""
     rows = []
     for index, sums in enumerate(columns):
-        cells = [_format_value(getattr(sums, measure), currency)]
+        cells = _chart_cells(sums, measure, currency)
         if index < len(previous):
             earlier = previous[index]
-            cells += [range_label(earlier.date_range), _format_value(getattr(earlier, measure), currency)]
+            cells += [range_label(earlier.date_range), *_chart_cells(earlier, measure, currency)]
         elif previous:
-            cells += [NO_VALUE, NO_VALUE]
+            cells += [NO_VALUE] * (len(cells) + 1)
         rows.append(PanelRow(label=range_label(sums.date_range), cells=cells))
     return rows
+
+
+def _chart_cells(sums: ColumnSums, measure: str, currency: str) -> list[str]:
+    cells = [_format_value(getattr(sums, measure), currency)]
+    if _has_placed(measure, [sums]):
+        cells.append(_format_value(sums.placed_revenue or 0, currency))
+    return cells
+
+
+def _has_placed(measure: str, columns: Sequence[ColumnSums]) -> bool:
+    return measure == "revenue" and any(sums.placed_revenue is not None for sums in columns)
+
+
+def _open_series(columns: Sequence[ColumnSums], currency: str) -> ChartSeries:
+    """Return the placed revenue that is not complete; the sales report may be older than the revenue."""
+    values = [max((sums.placed_revenue or 0) - max(sums.revenue, 0), 0) for sums in columns]
+    texts = [
+        f"{range_label(sums.date_range)}: {format_money(value, currency)} placed, not complete"
+        for sums, value in zip(columns, values, strict=True)
+    ]
+    return ChartSeries(values=values, texts=texts)
+
+
+def _revenue_note(data: DashboardData) -> str:
+    note = "Complete orders, by the day they were placed."
+    if data.figures is None:
+        return f"{note} Placed orders that are not complete are being computed."
+    return f"{note} Shaded: placed orders that are not complete, cancelled ones included{_as_of(data)}."
 
 
 def _series(columns: Sequence[ColumnSums], measure: str, currency: str) -> ChartSeries:
@@ -245,6 +371,22 @@ def _series(columns: Sequence[ColumnSums], measure: str, currency: str) -> Chart
         for sums, value in zip(columns, values, strict=True)
     ]
     return ChartSeries(values=values, texts=texts)
+
+
+def _as_of(data: DashboardData) -> str:
+    """Return when the sales report was computed, for the end of a sentence."""
+    if data.figures is None:
+        return ""
+    at = data.figures.as_of.astimezone(data.report.zone)
+    return f", as of {range_label(DateRange(at.date(), at.date()))}, {at:%H:%M}"
+
+
+def _money(data: DashboardData, minor: int | None) -> str:
+    return NO_VALUE if minor is None else format_money(minor, data.report.scope.currency)
+
+
+def _report_empty_text(data: DashboardData, text: str) -> str:
+    return _empty_text(data, text) if data.figures else PENDING
 
 
 def _with_language(data: DashboardData, note: str) -> str:
@@ -257,7 +399,7 @@ def _empty_text(data: DashboardData, text: str) -> str:
     return "Nothing in this language." if len(data.languages) > 1 else text
 
 
-def _category_rows(counts: Sequence[CategoryCount]) -> list[PanelRow]:
+def _category_rows(counts: Sequence[CategoryCount | CategorySalesRow]) -> list[PanelRow]:
     max_count = max((row.count for row in counts), default=0)
     return [
         PanelRow(

@@ -38,12 +38,13 @@ class PeriodSums(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnSums:
-    """The sums of one chart column."""
+    """The sums of one chart column; the placed revenue is None while it is pending."""
 
     date_range: DateRange
     revenue: int = 0
     refunds: int = 0
     orders: int = 0
+    placed_revenue: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,17 +97,29 @@ def _unit_for(date_range: DateRange) -> str:
     return "month" if len(_split(date_range, NEXT_FIRST_DAY["month"])) <= MAX_MONTH_COLUMNS else "year"
 
 
-def sum_by_column(points: Sequence[PeriodSums], columns: ChartColumns) -> list[ColumnSums]:
+def sum_by_column(
+    points: Sequence[PeriodSums], columns: ChartColumns, placed_by_day: Mapping[date, int] | None = None
+) -> list[ColumnSums]:
     """Return the sums of each column; a month that begins before the first column counts in the first."""
     first_days = [date_range.first for date_range in columns.ranges]
+    placed = [0 for _ in first_days]
+    for day, added in (placed_by_day or {}).items():
+        if first_days[0] <= day <= columns.ranges[-1].last:
+            placed[bisect_right(first_days, day) - 1] += added
     sums = [[0, 0, 0] for _ in first_days]
     for point in points:
         column = sums[max(bisect_right(first_days, point.starts_on) - 1, 0)]
         for index, added in enumerate((point.revenue, point.refunds, point.orders)):
             column[index] += added
     return [
-        ColumnSums(date_range=date_range, revenue=revenue, refunds=refunds, orders=orders)
-        for date_range, (revenue, refunds, orders) in zip(columns.ranges, sums, strict=True)
+        ColumnSums(
+            date_range=date_range,
+            revenue=revenue,
+            refunds=refunds,
+            orders=orders,
+            placed_revenue=None if placed_by_day is None else more,
+        )
+        for date_range, (revenue, refunds, orders), more in zip(columns.ranges, sums, placed, strict=True)
     ]
 
 

@@ -19,15 +19,16 @@ from commerce.analytics.dashboard import panels
 from commerce.analytics.dashboard.access import SignInForm
 from commerce.analytics.dashboard.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 from commerce.analytics.dashboard.csv_export import csv_chunks, csv_rows
-from commerce.analytics.dashboard.data import TABLES, DashboardData
+from commerce.analytics.dashboard.data import SALES_REPORT_TABLES, TABLES, DashboardData
 from commerce.analytics.dashboard.periods import default_range, presets, range_label
 from commerce.analytics.query_params import parse_currency, parse_date_range, parse_language, parse_shop_id
 from commerce.analytics.reports.date_ranges import DateRange
 from commerce.analytics.reports.report import open_report
+from commerce.analytics.reports.sales_reports import COLUMNS
 from commerce.analytics.reports.scopes import scope_for_user
 from commerce.shops.models import Shop
 from shared.accounts.models import User
-from shared.api.errors import ValidationFailed
+from shared.api.errors import ApiError, ValidationFailed
 from shared.response_chunks import response_chunks
 
 MAX_SHOP_CHOICES = 200  # with more shops, the form has an input for an id
@@ -82,11 +83,14 @@ def show_shops(request: HttpRequest) -> HttpResponse:
 
 
 def download_table(request: HttpRequest, table: str) -> StreamingHttpResponse:
-    """Send the first MAX_CSV_ROWS rows of a table as CSV."""
+    """Send the first MAX_CSV_ROWS rows of a table as CSV. Raise ApiError 503 while its sales report is pending."""
     if table not in TABLES:
         raise Http404
     row_type, read = TABLES[table]
     with _open_data(request) as data:
+        if data.figures is None and table in SALES_REPORT_TABLES:
+            message = "This table is being computed. Try again in a few seconds."
+            raise ApiError(503, message, headers={"Retry-After": "5"})
         rows = read(data, MAX_CSV_ROWS)
         currency, date_range = data.report.scope.currency, data.date_range
     chunks: Any = csv_chunks(csv_rows(rows, row_type, currency=currency))
@@ -103,7 +107,7 @@ def _open_data(request: HttpRequest) -> Iterator[DashboardData]:
     """Raise ValidationFailed for an invalid query, and ApiError 404 for a shop of another owner."""
     query, now = Request(request), timezone.now()
     scope = scope_for_user(_user(request), shop_id=parse_shop_id(query), currency=parse_currency(query))
-    with open_report(scope, now=now) as report:
+    with open_report(scope, now=now, sales_columns=COLUMNS) as report:
         date_range = parse_date_range(query, report.today) or default_range(report.today)
         yield DashboardData(report, date_range=date_range, chosen_language=parse_language(query))
 
@@ -159,7 +163,10 @@ def _panels(data: DashboardData, *, is_platform: bool, with_shops: bool) -> list
         panels.statuses_panel(data),
         *([panels.shops_panel(data, urlencode(_query_without_shop(data)))] if has_several_shops else []),
         panels.low_stock_panel(data, with_links=is_platform),
+        panels.top_products_panel(data, with_links=is_platform),
+        panels.top_customers_panel(data, with_links=is_platform),
         panels.category_sales_panel(data),
+        panels.attribute_sales_panel(data),
         panels.top_rated_panel(data, with_links=is_platform),
         panels.category_products_panel(data),
     ]

@@ -12,8 +12,12 @@ from django.test import AsyncClient, Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from commerce.analytics import tasks
 from commerce.analytics.aggregation.batches import aggregate_ledger
 from commerce.analytics.dashboard import views
+from commerce.analytics.dashboard.panels import PENDING
+from commerce.analytics.reports import sales_reports
+from commerce.catalog.admin_money import format_money
 from commerce.catalog.models import Category, Product
 from commerce.orders.models import Order
 from commerce.shops.models import Shop
@@ -24,7 +28,10 @@ from tests.commerce.conftest import make_user
 from tests.commerce.reviews.factories import review
 
 DASHBOARD = "/admin/dashboard/"
-TABLES = ("totals", "over-time", "statuses", "shops", "category-sales", "category-products", "top-rated", "low-stock")
+TABLES = (
+    "totals", "over-time", "statuses", "shops", "category-sales", "category-products", "top-rated", "low-stock",
+    "attribute-sales", "top-products", "top-customers",
+)  # fmt: skip
 # The tables of one language: the API's list of the same rows, and the field with their names.
 LANGUAGE_TABLES = {
     "category-sales": ("category-wise-product-sale", "category_name"),
@@ -100,13 +107,29 @@ def test_the_page_shows_the_same_numbers_as_the_api(
         )  # fmt: skip
     assert sum(column.revenue for column in data.over_time) == totals.revenue
     assert sum(column.orders for column in data.previous_over_time) == previous.orders
-    assert page["tiles"][1].value == str(api["totalOrders"])
+    tiles = {tile.name: tile for tile in page["tiles"]}
+    assert tiles["Orders"].value == str(api["totalOrders"])
+    assert (totals.placed_revenue, previous.placed_revenue) == (
+        round(api["placedRevenue"] * scale), round(api["previous"]["placedRevenue"] * scale),
+    )  # fmt: skip
+    assert sum(column.placed_revenue for column in data.over_time) == totals.placed_revenue
+    assert sum(row.placed_revenue for row in data.status_rows(99)) == totals.placed_revenue
+    assert tiles["Returning customers"].value == f"{api['returningCustomerRate']:.1%}"
     assert page["currencies"] == sorted({"EUR", currency, *api["currencies"]})
     panels = {panel.name: panel for panel in page["panels"]}
-    assert [(row.label, row.cells[1]) for row in panels["category-sales"].rows] == [
-        (row["category_name"], str(row["total_sales"]))
+    assert [(row.label, row.cells[1:]) for row in panels["category-sales"].rows] == [
+        (row["category_name"], [str(row["total_sales"]), format_money(round(row["total_revenue"] * scale), currency)])
         for row in get_json(busy_market.clients[name], f"category-wise-product-sale?currency={currency}")
     ]
+    for panel, path, label in (
+        ("top-products", "top-products", "name"),
+        ("top-customers", "top-customers", "customer_name"),
+        ("attribute-sales", "attribute-wise-product-sale", "value"),
+    ):
+        rows = get_json(busy_market.clients[name], f"{path}?currency={currency}")["data"]
+        assert [(row.label, row.cells[-1]) for row in panels[panel].rows] == [
+            (row[label], format_money(round(row["total_revenue"] * scale), currency)) for row in rows
+        ]
     assert [(row.label, row.cells) for row in panels["category-products"].rows] == [
         (row["category_name"], [row["shop_name"], str(row["product_count"])])
         for row in get_json(busy_market.clients[name], "category-wise-product")
@@ -136,13 +159,23 @@ def test_the_average_order_value_is_on_the_page_and_in_the_totals_file(market: M
         [tile] = [tile for tile in dashboard_context(owner, query)["tiles"] if tile.name == "Average order value"]
         assert (tile.value, tile.previous) == ("18.75 EUR", "18.75 EUR")
         assert download_csv(platform, "totals", query)[1:] == [
-            ["2026-03-28", "2026-03-30", "47.30", "0.00", "3", "23.65", "2"],
-            ["2026-03-25", "2026-03-27", "42.40", "0.00", "1", "42.40", "0"],
+            ["2026-03-28", "2026-03-30", "47.30", "89.70", "0.00", "3", "23.65", "2", "0.5"],
+            ["2026-03-25", "2026-03-27", "42.40", "42.40", "0.00", "1", "42.40", "0", "0.5"],
         ]
         assert download_csv(owner, "totals", query) == [
-            ["first", "last", "revenue (EUR)", "refunds (EUR)", "orders", "average_order_value (EUR)", "new_customers"],
-            ["2026-03-28", "2026-03-30", "37.50", "0.00", "4", "18.75", "1"],
-            ["2026-03-25", "2026-03-27", "37.50", "0.00", "2", "18.75", "0"],
+            [
+                "first",
+                "last",
+                "revenue (EUR)",
+                "placed_revenue (EUR)",
+                "refunds (EUR)",
+                "orders",
+                "average_order_value (EUR)",
+                "new_customers",
+                "returning_customer_rate",
+            ],
+            ["2026-03-28", "2026-03-30", "37.50", "75.00", "0.00", "4", "18.75", "1", "0.5"],
+            ["2026-03-25", "2026-03-27", "37.50", "37.50", "0.00", "2", "18.75", "0", "0.5"],
         ]
 
 
@@ -191,10 +224,10 @@ def test_with_several_languages_the_tables_show_the_chosen_one(busy_market: Mark
     for query, language in (("", "en"), ("?language=de", "de"), ("?language=fr", "fr")):
         assert dashboard_context(owner, query)["language"] == language
         assert table_labels(dashboard_context(owner, query)) == api_labels(busy_market, "owner", language)
-        assert dashboard_html(owner, query).count(f"Language: {language}.") == 4
+        assert dashboard_html(owner, query).count(f"Language: {language}.") == 6
     page = dashboard_html(owner, "?language=fr")
     assert f"{CHOICE}<option>de</option><option>en</option><option selected>fr</option>" in page
-    assert page.count("Nothing in this language.") == 4
+    assert page.count("Nothing in this language.") == 6
     for words in ("No reviews yet.", "Nothing has been sold yet.", "No product is in", "Every product has"):
         assert words not in page
 
@@ -365,6 +398,45 @@ def test_empty_panels_say_so(market: Market, query: str):
         assert words in page
 
 
+def test_placed_orders_that_are_not_complete_stand_shaded_on_the_revenue(market: Market, now: datetime):
+    make_order(market.customers[0], market.products[:2], at=now)
+    make_order(market.customers[0], market.products[:1], at=now, status="pending")
+    make_order(market.customers[0], market.products[:1], at=now - timedelta(days=1), status="processing")
+    client = browser_client(market, "owner")
+
+    revenue = dashboard_context(client, "?from=2026-03-29&to=2026-03-30")["charts"][0]
+    assert [bar.text for bar in revenue.chart.bars] == ["30 Mar 2026: 25.00 EUR"]
+    assert [bar.text for bar in revenue.chart.upper_bars] == [
+        "29 Mar 2026: 12.50 EUR placed, not complete", "30 Mar 2026: 12.50 EUR placed, not complete",
+    ]  # fmt: skip
+    [bar], upper = revenue.chart.bars, revenue.chart.upper_bars[1]
+    assert float(upper.y) + float(upper.height) == pytest.approx(float(bar.y), abs=0.1)
+    assert [row.cells[:2] for row in revenue.rows] == [["0.00 EUR", "12.50 EUR"], ["25.00 EUR", "37.50 EUR"]]
+    assert dashboard_html(client).count("placed, not complete") >= 3
+
+
+def test_what_is_being_computed_says_so(market: Market, now: datetime, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sales_reports, "MAX_IMMEDIATE_ORDERS", -1)
+    make_order(market.customers[0], market.products[:2], at=now)
+    client = browser_client(market, "owner")
+
+    page = dashboard_context(client)
+    waiting = [tile.name for tile in page["tiles"] if tile.change == PENDING]
+    assert waiting == ["Placed revenue", "Average order value", "Returning customers"]
+    assert [panel.name for panel in page["panels"] if panel.empty == PENDING] == [
+        "top-products", "top-customers", "attribute-sales",
+    ]  # fmt: skip
+    assert page["charts"][0].chart.upper_bars == []
+    assert download_csv(client, "totals")[1][3] == ""
+    for table in ("attribute-sales", "top-products", "top-customers"):
+        answer = client.get(f"{DASHBOARD}{table}.csv")
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+
+    tasks.compute_requested_reports()
+    assert PENDING not in dashboard_html(client)
+    assert download_csv(client, "top-customers")[1][3] == "25.00"
+
+
 def test_owners_and_staff_without_a_shop_see_a_hint(market: Market):
     for role in (Role.STORE_OWNER, Role.STAFF):
         client = Client()
@@ -378,7 +450,7 @@ def test_a_single_day_is_compared_with_the_day_before(busy_market: Market):
 
     assert (len(revenue.chart.bars), len(revenue.chart.marks), revenue.chart.line) == (1, 1, "")
     assert [(row.label, row.cells) for row in revenue.rows] == [
-        ("30 Mar 2026", ["50.00 EUR", "29 Mar 2026", "50.00 EUR"])
+        ("30 Mar 2026", ["50.00 EUR", "50.00 EUR", "29 Mar 2026", "50.00 EUR", "50.00 EUR"])
     ]
     assert (
         dashboard_html(browser_client(busy_market, "owner"), "?from=2026-03-30&to=2026-03-30").count("<svg class") == 3
@@ -423,7 +495,7 @@ def test_names_are_escaped_on_the_page_and_are_no_formulas_in_csv(busy_market: M
     page = dashboard_html(client)
     assert "<img src=x" not in page
     assert page.count("=&lt;img src=x onerror=alert(1)&gt;&quot;&#x27;&amp;") >= 4
-    for table in ("shops", "category-sales", "category-products", "top-rated", "low-stock"):
+    for table in ("shops", "category-sales", "category-products", "top-rated", "low-stock", "top-products"):
         cells = [cell for row in download_csv(client, table) for cell in row]
         assert f"'{evil}" in cells, table
         assert not [cell for cell in cells if cell[:1] in "=+@\t\r" and cell]
@@ -433,13 +505,25 @@ def test_csv_files_contain_exact_values(busy_market: Market):
     client, days = browser_client(busy_market, "owner"), "?from=2026-03-29&to=2026-03-30"
 
     assert download_csv(client, "over-time", days) == [
-        ["first", "last", "revenue (EUR)", "refunds (EUR)", "orders", "previous_first", "previous_last",
-         "previous_revenue (EUR)", "previous_refunds (EUR)", "previous_orders"],
-        ["2026-03-29", "2026-03-29", "50.00", "0.00", "2", "2026-03-27", "2026-03-27", "0.00", "0.00", "0"],
-        ["2026-03-30", "2026-03-30", "50.00", "2.50", "2", "2026-03-28", "2026-03-28", "50.00", "0.00", "2"],
+        ["first", "last", "revenue (EUR)", "placed_revenue (EUR)", "refunds (EUR)", "orders", "previous_first",
+         "previous_last", "previous_revenue (EUR)", "previous_placed_revenue (EUR)", "previous_refunds (EUR)",
+         "previous_orders"],
+        ["2026-03-29", "2026-03-29", "50.00", "50.00", "0.00", "2", "2026-03-27", "2026-03-27", "0.00", "0.00", "0.00",
+         "0"],
+        ["2026-03-30", "2026-03-30", "50.00", "50.00", "2.50", "2", "2026-03-28", "2026-03-28", "50.00", "50.00",
+         "0.00", "2"],
     ]  # fmt: skip
-    assert download_csv(client, "over-time", "?to=2026-03-30")[1][5:] == ["", "", "", "", ""]
-    assert download_csv(client, "statuses", days)[1:4] == [["pending", "0"], ["processing", "0"], ["complete", "4"]]
+    assert download_csv(client, "over-time", "?to=2026-03-30")[1][6:] == [""] * 6
+    assert download_csv(client, "statuses", days)[:4] == [
+        ["status", "orders", "placed_revenue (EUR)"], ["pending", "0", "0.00"], ["processing", "0", "0.00"],
+        ["complete", "4", "100.00"],
+    ]  # fmt: skip
+    customers = download_csv(client, "top-customers")
+    assert customers[0] == ["customer_id", "name", "orders", "revenue (EUR)"]
+    assert [row[2:] for row in customers[1:]] == [["3", "150.00"], ["2", "100.00"]]
+    assert download_csv(client, "category-sales")[0] == [
+        "category_id", "category_name", "shop_id", "shop_name", "count", "revenue (EUR)",
+    ]  # fmt: skip
     assert download_csv(client, "shops", days) == [
         ["shop_id", "name", "revenue (EUR)", "refunds (EUR)", "orders"],
         [str(busy_market.shops[0].pk), "Corner", "50.00", "0.00", "2"],
