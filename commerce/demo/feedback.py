@@ -19,7 +19,16 @@ from commerce.demo.full_data import (
     REPORT_MESSAGES,
 )
 from commerce.moderation.appeals import file_appeal
-from commerce.moderation.models import Case, ContentKind, Decision, DecisionTemplate, Notice, ReportReason, Sanction
+from commerce.moderation.models import (
+    Case,
+    ContentKind,
+    Decision,
+    DecisionTemplate,
+    HoldingRule,
+    Notice,
+    ReportReason,
+    Sanction,
+)
 from commerce.moderation.sanctions import appeal_sanction, impose_sanction
 from commerce.moderation.services import accept_report, file_report, hide_content, reject_report
 from commerce.moderation.undo import undo_decision
@@ -71,6 +80,13 @@ TEMPLATES = (
     ),
     ("Other product", "off_topic", "en", "Your text is not about {product} of {shop}."),
 )
+# Name, kind, entries, and whether the rule is on.
+HOLDING_RULES = (
+    ("Links", HoldingRule.Kind.LINKS, "", True),
+    ("Other channels", HoldingRule.Kind.WORDS, "whatsapp\ntelegram", True),
+    ("Repeated texts", HoldingRule.Kind.REPETITION, "", False),
+)
+HELD_QUESTION = "Is it cheaper at deals . com? Write to me on W h a t s A p p."
 STARS = (5, 5, 5, 5, 4, 4, 4, 3, 3, 2, 1)
 COMMENTS = {
     5: POSITIVE_COMMENTS,
@@ -112,6 +128,7 @@ def seed_decisions(*, moderator: User, now: datetime) -> None:
     _appeal(now)
     _sanction_authors(moderator, now)
     _create_templates()
+    _hold_a_question(now)
 
 
 def _appeal(now: datetime) -> None:
@@ -138,6 +155,18 @@ def _create_templates() -> None:
     for name, code, language, text in TEMPLATES:
         reason = ReportReason.objects.filter(code=code).first()
         DecisionTemplate.objects.get_or_create(name=name, language=language, defaults={"reason": reason, "text": text})
+
+
+def _hold_a_question(now: datetime) -> None:
+    """Create the holding rules, and a question that one of them holds, by somebody who may write."""
+    for name, kind, entries, is_active in HOLDING_RULES:
+        HoldingRule.objects.get_or_create(
+            name=name, defaults={"kind": kind, "entries": entries, "is_active": is_active}
+        )
+    asked = Question.objects.visible().exclude(user__in=Sanction.objects.values("user")).order_by("id").first()
+    if asked is not None:
+        with suppress(ApiError):
+            ask_question(user=asked.user, product_id=asked.product_id, question=HELD_QUESTION, now=now)
 
 
 def _decide(decide: Callable[..., Decision], case: Case, moderator: User, now: datetime) -> Decision:

@@ -4,6 +4,7 @@ from drf_spectacular.utils import extend_schema, extend_schema_view
 
 REVIEW_TAGS = ["Reviews"]
 QUESTION_TAGS = ["Questions"]
+HELD = "What a rule of the moderators holds is returned as well, and is public once a moderator has kept it."
 WRITE_LIMIT = "Returns 429 after five reviews, questions, reports and appeals a minute."
 
 describe_reviews = extend_schema_view(
@@ -21,7 +22,7 @@ describe_reviews = extend_schema_view(
         description="Creates a review of a product that is for sale and returns it. Any signed-in user may call this, "
         "once for each of their orders with the product and once without an order; another review is 409. Returns 404 "
         "for an order of another customer, and 422 for an order without the product and for photos that you did not "
-        f"upload. {WRITE_LIMIT}",
+        f"upload. {HELD} {WRITE_LIMIT}",
     ),
     retrieve=extend_schema(
         operation_id="review",
@@ -52,7 +53,7 @@ describe_questions = extend_schema_view(
         tags=QUESTION_TAGS,
         summary="Ask about a product",
         description="Creates a question to the shop about a product that is for sale and returns it. Any signed-in "
-        f"user may call this. {WRITE_LIMIT}",
+        f"user may call this. {HELD} {WRITE_LIMIT}",
     ),
     retrieve=extend_schema(
         operation_id="question",

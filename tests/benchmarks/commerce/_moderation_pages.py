@@ -65,6 +65,12 @@ PAGES = {
     "search: one product": f"{QUEUE}?search=Lamp 777",
     "search: no product": f"{QUEUE}?search=zzz",
     "statistics": f"{QUEUE}statistics/",
+    "transparency report": f"{QUEUE}transparency/",
+    "history of an author": f"{QUEUE}history/author/777/",
+    "history of the busy reporter": f"{QUEUE}history/reporter/{{busy}}/",  # the id of its user
+    "history of a shop": f"{QUEUE}history/shop/7/",
+    "history of a product": f"{QUEUE}history/product/777/",
+    "second look": f"{QUEUE}second-look/",
     "decisions": "/admin/commerce_moderation/decision/",
     "decisions of a moderator": "/admin/commerce_moderation/decision/?q=admin@bench.example",
     "decisions of a kind": "/admin/commerce_moderation/decision/?action__exact=appeal_kept",
@@ -219,7 +225,9 @@ def measure(admin: User, times: int) -> dict[str, dict[str, float]]:
     browser = Client(headers={"Host": "localhost"})
     browser.force_login(admin)
     results = {}
-    for name, path in PAGES.items():
+    busy = User.objects.get(email="busy@bench.example").pk
+    for name, template in PAGES.items():
+        path = template.format(busy=busy)
         with CaptureQueriesContext(connection) as queries:
             assert browser.get(path).status_code == 200, path
         asked = queries.captured_queries  # the next request forgets them

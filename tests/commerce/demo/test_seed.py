@@ -80,6 +80,8 @@ def test_the_demo_has_a_year_of_orders_reviews_and_reports_of_which_some_are_dec
     actions = Decision.objects.filter(undone_at=None).values_list("action", flat=True)
     assert set(actions) == {"accepted", "rejected", "hidden"}
     assert Decision.objects.exclude(undone_at=None).count() == 1
+    held = Case.objects.get(hiding="held")
+    assert (held.model_type, held.is_waiting) == ("Question", True)
 
     counted = [model.objects.count() for model in (Product, Order, Review, Question, AbuseReport, Decision)]
     call_command("seed", "--demo", "--json", stdout=output)
