@@ -70,7 +70,7 @@ def preview_rule(rule: HoldingRule, *, shops_off: Iterable[int] = (), now: datet
             continue
         checked += 1
         if rule.kind == Kind.REPETITION:
-            times = earlier[content.user_id, "".join(split_words(text))]
+            times = earlier[content.user_id, _repetition_key(text)]
             times.append(content.created_at)
             window = content.created_at - REPETITION_WINDOW
             is_held = sum(at > window for at in times[-rule.repetitions :]) >= rule.repetitions
@@ -91,11 +91,17 @@ def matches_text(rule: HoldingRule, text: str, words: MatchedText) -> bool:
 
 def _count_repetitions(user: User, text: str, now: datetime) -> int:
     """Return how often a user has written this text within REPETITION_WINDOW, with this time."""
-    wanted, since = list(split_words(text)), now - REPETITION_WINDOW
+    since = now - REPETITION_WINDOW
     reviews = Review.objects.filter(user=user, created_at__gt=since).order_by("-id").values_list("comment", flat=True)
     questions = Question.objects.filter(user=user, created_at__gt=since).order_by("-id").values_list("question")
     texts = [*reviews[:MAX_COMPARED_TEXTS], *(row[0] for row in questions[:MAX_COMPARED_TEXTS])]
-    return 1 + sum("".join(split_words(each)) == "".join(wanted) for each in texts)
+    wanted = _repetition_key(text)
+    return 1 + sum(_repetition_key(each) == wanted for each in texts)
+
+
+def _repetition_key(text: str) -> str:
+    """Return the words of a text without what is between them; a text without words, such as emoji, as it is."""
+    return "".join(split_words(text)) or text.strip()
 
 
 def _newest_texts(model: type[Review] | type[Question]) -> list[Reportable]:

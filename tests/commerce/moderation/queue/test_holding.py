@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 from django.utils import timezone
 
+from commerce.analytics.models import LedgerEntry
 from commerce.catalog.models import Product
 from commerce.moderation.models import Case, Decision, HoldingRule
 from commerce.moderation.models.text_matching import MatchedText, find_hosts
@@ -119,6 +120,7 @@ def test_held_content_is_in_the_queue_and_nowhere_public(
     assert anyone.get(f"/api/reviews/{written.pk}").status_code == 404
     lamp.refresh_from_db()
     assert (lamp.rating_sum, lamp.rating_count) == (0, 0)
+    assert not LedgerEntry.objects.filter(reviews__gt=0).exists()
     assert not Delivery.objects.exists()
     items = queue_page(filter_queue(QueueFilters(hiding="held"), now=timezone.now()), now=timezone.now())
     assert {(item.content, item.case.hiding, item.case.reports_count) for item in items} == {
@@ -135,6 +137,7 @@ def test_rejecting_publishes_and_undo_holds_again(held: Review, lamp: Product, a
     lamp.refresh_from_db()
     held.refresh_from_db()
     assert (held.is_visible, lamp.rating_count, case_of(held).state) == (True, 1, "rejected")
+    assert LedgerEntry.objects.filter(reviews=1, stars=5).exists()
 
     undo(decision, admin)
     lamp.refresh_from_db()
@@ -193,6 +196,7 @@ def test_links_and_repetitions(lamp: Product, customer: User):
     texts = ["Is it good?", "is it GOOD", "Is. It. Good."]
     assert [ask(customer, lamp, text).is_visible for text in texts] == [True, True, False]
     assert ask(reporter("ann"), lamp, "Is it good?").is_visible
+    assert [ask(customer, lamp, text).is_visible for text in ("💊", "🙂", "🎁", "💊")] == [True] * 4
     Question.objects.update(created_at=timezone.now() - timedelta(days=400))
     assert ask(customer, lamp, "Is it good?").is_visible
     HoldingRule.objects.filter(kind="links").update(entries="")
