@@ -102,6 +102,7 @@ def with_zip64_directory(archive: bytes) -> bytes:
     return archive[:-22] + record + locator + end[:12] + struct.pack("<L", 100) + end[16:]
 
 
+TOO_MANY = zip_file(**{f"{number}": b"" for number in range(10_001)})
 REFUSED |= {
     "up.zip": zip_with_entry("../../etc/cron.d/evil"),
     "root.zip": zip_with_entry("/etc/cron.d/evil"),
@@ -109,10 +110,10 @@ REFUSED |= {
     "backslash.zip": zip_with_entry("..\\evil"),
     "link.zip": zip_with_a_link(),
     "bomb.zip": zip_file(zeros=b"\0" * 30_000_000),
-    "many.zip": zip_file(**{f"{number}": b"" for number in range(10_001)}),
+    "many.zip": TOO_MANY,
     "large directory.zip": zip_of_comments(40),
     "large directory in zip64.zip": with_zip64_directory(zip_of_comments(40)),
-    "many in zip64.zip": with_zip64_directory(zip_file(**{f"{number}": b"" for number in range(10_001)})),
+    "many in zip64.zip": with_zip64_directory(TOO_MANY),
     "book without its heart.epub": epub_file().replace(b"META-INF/container.xml", b"META-INF/contained.xml"),
 }
 
