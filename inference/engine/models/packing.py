@@ -4,6 +4,8 @@ torch multiplies plain float32 with MKL, which uses only AVX2 on processors othe
 half the time there, and half of that with int8.
 """
 
+import threading
+
 import torch
 from torch import Tensor, nn
 
@@ -11,8 +13,11 @@ from inference.engine.models.checkpoint import Matrix
 from inference.engine.models.linear import PackedInt8Linear, PackedLinear, QuantizedRows, packs
 
 
-class _LastInput:
-    """The last input of a model's int8 modules: queries, keys and values are of one, which is quantized once."""
+class _LastInput(threading.local):
+    """The last input of a model's int8 modules: queries, keys and values are of one, which is quantized once.
+
+    Threads run batches of their own.
+    """
 
     def __init__(self) -> None:
         self._tensor: Tensor | None = None
