@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -60,7 +61,7 @@ def make_migrated_file(folder: Path) -> str:
 
 
 def make_migrated_database(folder: Path) -> str:
-    name = f"migrated_{os.getpid()}"
+    name = f"migrated_{uuid.uuid4().hex[:12]}"
     _migrate(create_database(name))
     return name
 

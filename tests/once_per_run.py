@@ -31,6 +31,7 @@ def once_per_run(make: Callable[[Path], str]) -> tuple[Path, str]:
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not result.exists():
+            shutil.rmtree(folder, ignore_errors=True)  # of a call that failed
             folder.mkdir()
             result.write_text(make(folder))
     return folder, result.read_text()

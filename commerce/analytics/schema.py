@@ -72,7 +72,7 @@ REPORT_CURRENCY = _parameter(
 )
 SALES_REPORT = (
     "The figures are of all time, from a sales report that is computed in the background: `as_of` says when. For few "
-    "orders that is at most ten seconds ago, for more some minutes."
+    "orders that is usually at most ten seconds ago, for more some minutes."
 )
 
 overview = extend_schema(

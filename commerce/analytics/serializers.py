@@ -72,7 +72,7 @@ class SalesTotalsSerializer(serializers.Serializer[Any]):
     placedRevenue = serializers.FloatField(
         allow_null=True,
         help_text="Value of the orders in every status, by the day they were placed, as of `asOf`, in major units: "
-        "`totalRevenue` and what is not complete, cancelled or refunded. Null while `pending`.",
+        "those that are pending, cancelled or refunded count as well. Null while `pending`.",
     )
 
 

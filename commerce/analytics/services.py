@@ -118,6 +118,7 @@ def reconcile_nightly(*, now: datetime) -> None:
     due = RollupState.objects.filter(Q(reconciled_on=None) | Q(reconciled_on__lt=local_now.date()), pk=1)
     if local_now.hour < RECONCILE_HOUR or not due.update(reconciled_on=local_now.date()):
         return
+    delete_unread_reports(now=now)
     if triggers.are_installed() and not triggers.are_current():
         logger.warning("triggers_outdated")
         ensure_triggers()
@@ -134,4 +135,3 @@ def compute_requested_reports() -> None:
     deadline = time.monotonic() + MAX_RUN_SECONDS
     while compute_next_report(now=timezone.now()) and time.monotonic() < deadline:
         pass
-    delete_unread_reports(now=timezone.now())

@@ -10,6 +10,7 @@ from shared.api.errors import Problem
 
 _CODES = {
     "not_authenticated": ErrorCode.AUTHENTICATION_FAILED,
+    "second_factor_required": ErrorCode.AUTHENTICATION_FAILED,
     "permission_denied": ErrorCode.AUTHORIZATION_FAILED,
     "rate_limited": ErrorCode.RATE_LIMIT_EXCEEDED,
     "internal_error": ErrorCode.INTERNAL_ERROR,

@@ -24,7 +24,7 @@ from shared.accounts.models import ApiKey, SignIn, User
 from shared.accounts.passwords import hash_password, password_matches
 from shared.accounts.roles import ROLE_PERMISSIONS, Role
 from shared.accounts.sign_ins.networks import find_user, network_of, remember_network
-from shared.accounts.sign_ins.second_factor import check_second_factor
+from shared.accounts.sign_ins.second_factor import check_second_factor, has_second_factor
 from shared.accounts.tokens import AccessToken, RefreshToken
 from shared.api.errors import ApiError, NotFound, ValidationFailed
 from shared.api.limits.rate_limits import RateLimitDecision, address_key, hit, raise_if_limited, rate_limit_headers
@@ -116,9 +116,11 @@ def sign_in(*, email: str, password: str, address: str, now: datetime, otp: str 
 
     otp: code of the second factor, for users who have turned it on.
     Raise ApiError 401, the same for every wrong pair, 429 before any hashing, and 403 for an e-mail address that
-    must be confirmed first.
+    must be confirmed or a second factor that must be set up first.
     """
     user, decision = check_credentials(email=email, password=password, otp=otp, address=address, now=now)
+    if settings.REQUIRE_SECOND_FACTOR and user.is_staff and not has_second_factor(user):
+        raise ApiError(403, "Set up a second factor in the admin first: the operator requires one of your role.")
     if settings.REGISTRATION == "verified" and not user.email_verified_at and user.role in REGISTERING_ROLES:
         raise ApiError(403, "Confirm your e-mail address first: we sent you a link. A password reset confirms it too.")
     return _start_sign_in(user, now, decision)

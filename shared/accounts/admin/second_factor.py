@@ -1,5 +1,6 @@
 """The admin page on which users turn their own second factor on and off."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from shared.accounts.admin.forms import WRONG_CODE, CodeForm
 from shared.accounts.models import SecondFactor, User
 from shared.accounts.sign_ins import second_factor
 from shared.api.errors import ApiError, ValidationFailed
+from shared.encryption import DecryptionFailed
 
 # What forms of the page do, by the value of `action`. They return recovery codes, if any.
 CHANGES: dict[str, Callable[..., list[str] | None]] = {
@@ -48,7 +50,8 @@ def second_factor_page(request: HttpRequest) -> HttpResponse:
     except ApiError as error:
         messages.error(request, str(error))
     if action in ("begin", "turn_on") and (waiting := second_factor.waiting_second_factor(user)):
-        context |= _setup_context(waiting)
+        with contextlib.suppress(DecryptionFailed):  # SECRET_KEY was changed meanwhile: set it up again
+            context |= _setup_context(waiting)
     factor = SecondFactor.objects.filter(user=user).exclude(confirmed_at=None).first()
     context |= {"factor": factor, "is_required": settings.REQUIRE_SECOND_FACTOR}
     return TemplateResponse(request, "accounts/second_factor.html", admin.site.each_context(request) | context)

@@ -4,6 +4,7 @@ from typing import Any, cast
 
 from django.contrib import admin, messages
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
+from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import Group
 from django.db.models import QuerySet
 from django.forms import ModelForm
@@ -55,7 +56,7 @@ class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignor
     actions = ["deactivate", "turn_off_second_factor", "export", "erase"]
 
     def get_urls(self) -> list[Any]:
-        page = self.admin_site.admin_view(second_factor_page)
+        page = login_required(second_factor_page, login_url="admin:login")  # for users of dashboards as well
         return [path("second-factor/", page, name="accounts_user_second_factor"), *super().get_urls()]
 
     @admin.display(description="Password")
@@ -97,7 +98,8 @@ class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignor
     @admin.action(description="Turn off the second factor of selected users")
     def turn_off_second_factor(self, request: HttpRequest, users: QuerySet[User]) -> None:
         actor, now = cast(User, request.user), timezone.now()
-        count = sum(remove_second_factor(user=user, actor=actor, now=now) for user in users)
+        others = users.exclude(pk=actor.pk)  # who turns off the own one enters a code
+        count = sum(remove_second_factor(user=user, actor=actor, now=now) for user in others)
         self.message_user(request, _("Second factors turned off: %(count)d.") % {"count": count})
 
     @admin.action(description="Export the data of the selected user as JSON")

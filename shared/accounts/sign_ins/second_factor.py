@@ -18,6 +18,8 @@ from shared.encryption import DecryptionFailed, decrypt, encrypt
 
 STEP_SECONDS = 30
 RECOVERY_CODES = 10
+CODES_A_DAY = 100  # right or wrong, with the right password
+BEGIN_AGAIN = "Begin again: no second factor is waiting for its first code."
 WRONG_CODE = "The code is wrong, expired or used. Send the current one of your authenticator app, or a recovery code."
 
 
@@ -25,18 +27,17 @@ class SecondFactorRequired(ApiError):
     """401 after a right password: the code is missing or wrong."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(401, message, headers={"WWW-Authenticate": "Bearer"})
+        super().__init__(401, message, code="second_factor_required", headers={"WWW-Authenticate": "Bearer"})
 
 
 def begin_second_factor(*, user: User) -> SecondFactor:
     """Return a new factor that is not on before its first code. Raise ApiError 409 if one is on."""
     factor = SecondFactor(user=user, secret=encrypt(pyotp.random_base32()))
-    with transaction.atomic():
-        SecondFactor.objects.filter(user=user, confirmed_at=None).delete()
-        _, is_new = SecondFactor.objects.get_or_create(user=user, defaults={"secret": factor.secret})
-    if not is_new:
+    SecondFactor.objects.filter(user=user, confirmed_at=None).update(secret=factor.secret, last_step=0)
+    stored, _ = SecondFactor.objects.get_or_create(user=user, defaults={"secret": factor.secret})
+    if stored.confirmed_at:
         raise ApiError(409, "The second factor is on already.")
-    return factor
+    return stored
 
 
 def waiting_second_factor(user: User) -> SecondFactor | None:
@@ -62,12 +63,14 @@ def turn_on_second_factor(*, user: User, code: str, now: datetime) -> list[str]:
     """
     factor = _limited_factor(user)
     if factor is None or factor.confirmed_at:
-        raise ApiError(409, "Begin again: no second factor is waiting for its first code.")
+        raise ApiError(409, BEGIN_AGAIN)
     if not _uses_code(factor, code, now):
         raise ValidationFailed({"otp": [WRONG_CODE]})
+    waiting = SecondFactor.objects.filter(pk=factor.pk, secret=factor.secret, confirmed_at=None)
     with transaction.atomic():
+        if not waiting.update(confirmed_at=now):  # of another key, or gone: changed in another tab meanwhile
+            raise ApiError(409, BEGIN_AGAIN)
         codes = _renew_recovery_codes(factor)
-        SecondFactor.objects.filter(pk=factor.pk).update(confirmed_at=now)
         _record("second_factor.turn_on", user, user, now)
         User.objects.filter(pk=user.pk).update(token_version=F("token_version") + 1)
     user.refresh_from_db(fields=["token_version"])
@@ -110,6 +113,7 @@ def check_second_factor(*, user: User, code: str, now: datetime) -> None:
         raise SecondFactorRequired(
             "This account has a second factor: send the code of your authenticator app as `otp`."
         )
+    raise_if_limited(hit("codes-a-day", str(user.pk), limit=CODES_A_DAY, window_s=86_400, strict=True))
     if not _uses_code(factor, code, now) and not _uses_recovery_code(factor, code):
         raise SecondFactorRequired(WRONG_CODE)
 
@@ -141,7 +145,9 @@ def _uses_code(factor: SecondFactor, code: str, now: datetime) -> bool:
         for step in (current, current - 1, current + 1)
         if hmac.compare_digest(totp.generate_otp(step).encode(), digits)
     ]
-    unused = SecondFactor.objects.filter(pk=factor.pk, last_step__lt=matching[0]) if matching else None
+    unused = (
+        SecondFactor.objects.filter(pk=factor.pk, secret=factor.secret, last_step__lt=matching[0]) if matching else None
+    )
     return unused is not None and unused.update(last_step=matching[0]) > 0
 
 
@@ -159,7 +165,7 @@ def _uses_recovery_code(factor: SecondFactor, code: str) -> bool:
 
 
 def _renew_recovery_codes(factor: SecondFactor) -> list[str]:
-    codes = [f"{secrets.token_hex(4)}-{secrets.token_hex(4)}" for _ in range(RECOVERY_CODES)]
+    codes = [f"{secrets.token_hex(8)}-{secrets.token_hex(8)}" for _ in range(RECOVERY_CODES)]
     SecondFactor.objects.filter(pk=factor.pk).update(recovery_codes=[hash_secret(code) for code in codes])
     return codes
 
