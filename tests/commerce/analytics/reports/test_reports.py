@@ -82,13 +82,15 @@ def test_an_owner_who_is_also_staff_elsewhere_reads_their_own_shops(market: Mark
 
 def test_csv_rows_contain_no_formulas():
     period = PeriodRow(
-        first=date(2026, 3, 29), last=date(2026, 3, 30), revenue=-1250, refunds=5, orders=-2,
+        first=date(2026, 3, 29), last=date(2026, 3, 30), revenue=-1250, placed_revenue=-990,
+        refunds=5, orders=-2,
         previous_first=date(2026, 3, 27), previous_last=date(2026, 3, 28), previous_orders=0,
     )  # fmt: skip
     assert list(csv_rows([period], PeriodRow, currency="EUR")) == [
-        ["first", "last", "revenue (EUR)", "refunds (EUR)", "orders", "previous_first", "previous_last",
-         "previous_revenue (EUR)", "previous_refunds (EUR)", "previous_orders"],
-        ["2026-03-29", "2026-03-30", "-12.50", "0.05", "-2", "2026-03-27", "2026-03-28", "", "", "0"],
+        ["first", "last", "revenue (EUR)", "placed_revenue (EUR)", "refunds (EUR)", "orders", "previous_first",
+         "previous_last", "previous_revenue (EUR)", "previous_placed_revenue (EUR)", "previous_refunds (EUR)",
+         "previous_orders"],
+        ["2026-03-29", "2026-03-30", "-12.50", "-9.90", "0.05", "-2", "2026-03-27", "2026-03-28", "", "", "", "0"],
     ]  # fmt: skip
     shop = ShopTotals(shop_id=7, name="=HYPERLINK(1)", revenue=3, refunds=0, orders=-1)
     assert list(csv_rows([shop], ShopTotals, currency="JPY"))[1] == ["7", "'=HYPERLINK(1)", "3", "0", "-1"]
