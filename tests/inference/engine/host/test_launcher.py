@@ -48,7 +48,7 @@ async def test_m6_a_process_that_hangs_before_it_runs_a_model_ends_with_the_host
         "async def main():\n"
         "    launcher = Launcher('tests.inference.engine.fake_model')\n"
         "    await launcher._warmed_up\n"
-        "    process = launcher._fork_context.Process(target=time.sleep, args=(60,))\n"
+        "    process = launcher._context.Process(target=time.sleep, args=(60,))\n"
         "    process.start()\n"
         "    print(process.pid, flush=True)\n"
         "    time.sleep(60)\n"
