@@ -1,7 +1,8 @@
 """Panels of the dashboard: its data as tiles, tables and charts for the templates."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from django.urls import reverse
 
@@ -10,12 +11,15 @@ from commerce.analytics.dashboard.data import CategorySalesRow, DashboardData
 from commerce.analytics.dashboard.periods import ColumnSums, axis_label, range_label
 from commerce.analytics.reports.date_ranges import DateRange
 from commerce.analytics.reports.products import CategoryCount
+from commerce.analytics.reports.sales_figures import AttributeSales, CustomerSales, ProductSales
 from commerce.catalog.admin_money import format_money
 from commerce.catalog.models import LOW_STOCK_QUANTITY
 from commerce.orders.models import Order
 
 MAX_ROWS = 10  # the CSV file of a table has more
 NO_VALUE = "\u2013"
+Sales = AttributeSales | ProductSales | CustomerSales
+
 PENDING = "Being computed. Reload the page in a few seconds."
 COMPLETING = "Sales count once an order is complete: move orders on as they are delivered."
 
@@ -144,8 +148,6 @@ def category_sales_panel(data: DashboardData) -> Panel:
 
 
 def attribute_sales_panel(data: DashboardData) -> Panel:
-    rows, currency = data.attribute_sales_rows(MAX_ROWS), data.report.scope.currency
-    max_revenue = max((row.revenue for row in rows), default=0)
     return Panel(
         name="attribute-sales",
         title="Sales by attribute",
@@ -153,14 +155,11 @@ def attribute_sales_panel(data: DashboardData) -> Panel:
         note=_with_language(data, f"Variations in complete orders of all time{_as_of(data)}."),
         header=["Value", "Attribute", "Shop", "Units", "Revenue"],
         text_columns=[1, 2],
-        rows=[
-            PanelRow(
-                label=row.value,
-                cells=[row.attribute, row.shop, f"{row.units:,}", format_money(row.revenue, currency)],
-                bar_width=_percentage(row.revenue, max_revenue),
-            )
-            for row in rows
-        ],
+        rows=_ranked_rows(
+            data,
+            data.attribute_sales_rows(MAX_ROWS),
+            lambda row: PanelRow(label=row.value, cells=[row.attribute, row.shop, f"{row.units:,}"]),
+        ),
         empty=_report_empty_text(
             data, "No variation has been sold yet. Give products attributes and variations to compare their sales."
         ),
@@ -168,8 +167,6 @@ def attribute_sales_panel(data: DashboardData) -> Panel:
 
 
 def top_products_panel(data: DashboardData, *, with_links: bool) -> Panel:
-    rows, currency = data.top_product_rows(MAX_ROWS), data.report.scope.currency
-    max_revenue = max((row.revenue for row in rows), default=0)
     return Panel(
         name="top-products",
         title="Products by revenue",
@@ -177,37 +174,35 @@ def top_products_panel(data: DashboardData, *, with_links: bool) -> Panel:
         note=_with_language(data, f"Complete orders of all time{_as_of(data)}."),
         header=["Product", "Shop", "Units", "Revenue"],
         text_columns=[1],
-        rows=[
-            PanelRow(
+        rows=_ranked_rows(
+            data,
+            data.top_product_rows(MAX_ROWS),
+            lambda row: PanelRow(
                 label=row.name,
                 url=_product_url(row.product_id) if with_links else "",
-                cells=[row.shop, f"{row.units:,}", format_money(row.revenue, currency)],
-                bar_width=_percentage(row.revenue, max_revenue),
-            )
-            for row in rows
-        ],
+                cells=[row.shop, f"{row.units:,}"],
+            ),
+        ),
         empty=_report_empty_text(data, f"Nothing has been sold yet. {COMPLETING}"),
     )
 
 
 def top_customers_panel(data: DashboardData, *, with_links: bool) -> Panel:
-    rows, currency = data.top_customer_rows(MAX_ROWS), data.report.scope.currency
-    max_revenue = max((row.revenue for row in rows), default=0)
     return Panel(
         name="top-customers",
         title="Customers by revenue",
         table="top-customers",
         note=f"Revenue of complete orders and number of all orders, of all time{_as_of(data)}.",
         header=["Customer", "Orders", "Revenue"],
-        rows=[
-            PanelRow(
+        rows=_ranked_rows(
+            data,
+            data.top_customer_rows(MAX_ROWS),
+            lambda row: PanelRow(
                 label=row.name,
                 url=reverse("admin:accounts_user_change", args=[row.customer_id]) if with_links else "",
-                cells=[f"{row.orders:,}", format_money(row.revenue, currency)],
-                bar_width=_percentage(row.revenue, max_revenue),
-            )
-            for row in rows
-        ],
+                cells=[f"{row.orders:,}"],
+            ),
+        ),
         empty=f"No customer has a complete order yet. {COMPLETING}" if data.figures else PENDING,
     )
 
@@ -262,6 +257,16 @@ def low_stock_panel(data: DashboardData, *, with_links: bool) -> Panel:
         ],
         empty=_empty_text(data, f"Every product has {LOW_STOCK_QUANTITY} units or more."),
     )
+
+
+def _ranked_rows(data: DashboardData, ranking: Sequence[Sales], describe: Callable[[Any], PanelRow]) -> list[PanelRow]:
+    """Return the described rows with the revenue as their last cell, and a bar of its part of the largest one."""
+    max_revenue = max((row.revenue for row in ranking), default=0)
+    lines = [(describe(row), row.revenue) for row in ranking]
+    return [
+        replace(line, cells=[*line.cells, _money(data, revenue)], bar_width=_percentage(revenue, max_revenue))
+        for line, revenue in lines
+    ]
 
 
 def _returning_customers_tile(data: DashboardData) -> Tile:
