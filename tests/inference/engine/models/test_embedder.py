@@ -7,7 +7,7 @@ import time
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 from random import Random
-from threading import Event
+from threading import Barrier, Event
 
 import numpy as np
 import pytest
@@ -139,6 +139,27 @@ def test_a_failed_forward_pass_fails_only_the_requests_of_its_batch(
     with pytest.raises(ZeroDivisionError):
         embed(embedder, "lamp", "x" * 50)
     np.testing.assert_array_equal(embed(embedder, "lamp"), whole)
+
+
+def test_batches_that_fail_at_once_fail_their_request_once(
+    encoder_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedder = load(encoder_folder)
+    whole = embed(embedder, *TEXTS)
+    with monkeypatch.context() as patch, ThreadPoolExecutor(2) as runners:
+        at_once = Barrier(2)
+
+        def fail(batch: object) -> None:
+            at_once.wait(timeout=60)
+            raise ZeroDivisionError
+
+        patch.setattr(embedder, "_runners", runners)  # as on two cores
+        patch.setattr(embedder, "_threads", 2)
+        patch.setattr(embedder, "_run", fail)
+        with pytest.raises(ZeroDivisionError):
+            embed(embedder, *["lamp"] * 64)
+    assert (embedder.waiting, embedder._running) == (0, 0)
+    np.testing.assert_allclose(embed(embedder, *TEXTS), whole, atol=1e-5)
 
 
 def test_a_causal_architecture_without_a_head_is_an_embedder(tmp_path: Path) -> None:
