@@ -13,7 +13,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 
-from shared.accounts.admin import forms
+from shared.accounts.admin.forms import AdminSignInForm
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 
@@ -22,7 +22,7 @@ INVALID_LOGIN = "Please enter the e-mail and the password of a shop's owner or s
 View = Callable[..., HttpResponseBase]
 
 
-class SignInForm(forms.SignInForm):
+class SignInForm(AdminSignInForm):
     """The sign-in form of the dashboard; customers see the same error as for a wrong password."""
 
     def confirm_login_allowed(self, user: Any) -> None:

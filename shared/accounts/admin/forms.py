@@ -18,7 +18,7 @@ WRONG_CODE = _(
 )
 
 
-class CodeField(forms.CharField):
+class OneTimeCodeField(forms.CharField):
     """A code of the second factor."""
 
     widget = UnfoldAdminTextInputWidget(attrs={"autocomplete": "one-time-code", "autocapitalize": "none"})
@@ -28,13 +28,13 @@ class CodeField(forms.CharField):
 
 
 class CodeForm(forms.Form):
-    otp = CodeField(help_text=_("Of your authenticator app, or a recovery code."))
+    otp = OneTimeCodeField(help_text=_("Of your authenticator app, or a recovery code."))
 
 
-class SignInForm(AuthenticationForm):
+class AdminSignInForm(AuthenticationForm):
     """The sign-in form of the admin, with the code of those who use a second factor."""
 
-    otp = CodeField(required=False, help_text=_("Only if you use an authenticator app."))
+    otp = OneTimeCodeField(required=False, help_text=_("Only if you use an authenticator app."))
 
     def clean(self) -> dict[str, Any]:
         try:

@@ -17,7 +17,7 @@ from django.utils.html import format_html
 from django.utils.translation import gettext as _
 
 from shared.accounts import services
-from shared.accounts.admin.forms import NewUserForm, PasswordForm, SignInForm, UserForm
+from shared.accounts.admin.forms import AdminSignInForm, NewUserForm, PasswordForm, UserForm
 from shared.accounts.admin.second_factor import second_factor_page
 from shared.accounts.models import User
 from shared.accounts.personal_data.erasure import erase_person
@@ -28,7 +28,7 @@ from shared.api.errors import ApiError, ValidationFailed
 from shared.response_chunks import response_chunks
 
 admin.site.unregister(Group)  # roles take the place of Django's groups
-admin.site.login_form = SignInForm
+admin.site.login_form = AdminSignInForm
 admin.site.login_template = "accounts/sign_in.html"
 
 

@@ -1,6 +1,7 @@
 """Fixtures of a product with a review and a question, and of moderators."""
 
 import pytest
+from django.test import Client
 
 from commerce.catalog.models import Product
 from commerce.reviews.models import Question, Review
@@ -32,3 +33,15 @@ def asked(lamp: Product, customer: User) -> Question:
 def colleague(db: None) -> User:
     """Return a second moderator."""
     return make_user(Role.SUPER_ADMIN, "colleague")
+
+
+@pytest.fixture
+def moderator(db: None) -> User:
+    return make_user(Role.MODERATOR, "moderator")
+
+
+@pytest.fixture
+def desk(moderator: User) -> Client:
+    client = Client()
+    client.force_login(moderator)
+    return client

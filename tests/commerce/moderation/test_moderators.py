@@ -17,18 +17,6 @@ pytestmark = pytest.mark.django_db
 QUEUE = "/admin/commerce_moderation/case/"
 
 
-@pytest.fixture
-def moderator(db: None) -> User:
-    return make_user(Role.MODERATOR, "moderator")
-
-
-@pytest.fixture
-def desk(moderator: User) -> Client:
-    client = Client()
-    client.force_login(moderator)
-    return client
-
-
 def key(content: Review | Question) -> dict[str, object]:
     return {"model_type": type(content).__name__, "model_id": content.pk}
 

@@ -23,11 +23,6 @@ from tests.commerce.moderation.factories import DAY, NOON
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def moderator(db: None) -> User:
-    return make_user(Role.MODERATOR, "moderator")
-
-
 def impose(user: User, moderator: User, kind: str = "suspension", **more: Any) -> Sanction:
     days = 7 if kind in ("limit", "suspension") else None
     return impose_sanction(

@@ -11,7 +11,6 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.api.errors import ApiError
 from shared.audit.models import AuditEntry
-from tests.commerce.conftest import make_user
 from tests.commerce.moderation.factories import DAY, MINUTE, NOON, decide, report, reporter, rows, undo
 
 pytestmark = pytest.mark.django_db
@@ -21,18 +20,6 @@ PAGE = "/admin/commerce_moderation/case/second-look/"
 @pytest.fixture(autouse=True)
 def _every_decision(settings: Settings) -> None:
     settings.MODERATION_SECOND_LOOK_INTERVAL = 1
-
-
-@pytest.fixture
-def moderator(db: None) -> User:
-    return make_user(Role.MODERATOR, "moderator")
-
-
-@pytest.fixture
-def desk(moderator: User) -> Client:
-    client = Client()
-    client.force_login(moderator)
-    return client
 
 
 @pytest.fixture
