@@ -157,6 +157,8 @@ _COMMERCE = (
     Variable("STOA_S3_PUBLIC_URL", VariableType.STRING, "", "Public URL of the bucket, such as a CDN. Without it attachments have signed URLs that are valid for five minutes.", format=_URL),
     Variable("STOA_MAX_ATTACHMENT_BYTES_PER_USER", VariableType.BYTES, "5GiB", "Size of all attachments of a user. A super admin has no quota."),
     Variable("STOA_MAX_ATTACHMENTS_PER_USER", VariableType.INTEGER, 20_000, "Number of attachments of a user."),
+    Variable("STOA_MAX_ATTACHMENT_BYTES_PER_SHOP", VariableType.BYTES, "20GiB", "Size of all attachments of a shop's owner and staff."),
+    Variable("STOA_MAX_ATTACHMENTS_PER_SHOP", VariableType.INTEGER, 100_000, "Number of attachments of a shop's owner and staff."),
     Variable("STOA_MAX_UNVERIFIED_ATTACHMENT_BYTES", VariableType.BYTES, "50MiB", "Size of all attachments of a user whose e-mail address is not confirmed."),
     Variable("STOA_MAX_UNVERIFIED_ATTACHMENTS", VariableType.INTEGER, 200, "Number of attachments of a user whose e-mail address is not confirmed."),
     Variable("STOA_CLAMD", VariableType.STRING, "", "Address of a ClamAV daemon. If set, it scans every upload before it is accepted.", format=_SCANNER),

@@ -21,7 +21,7 @@ from commerce.attachments import storage
 from commerce.attachments.images.limits import InvalidImage
 from commerce.attachments.images.sizes import ImageSize
 from commerce.attachments.models import Attachment, ScheduledDeletion
-from commerce.attachments.quota import require_free_storage
+from commerce.attachments.quota import lock_shop_quotas, require_free_storage
 from commerce.attachments.uploads import preparation
 from commerce.attachments.uploads.preparation import IncomingFile, PreparedFile
 from commerce.config.celery import send
@@ -46,7 +46,7 @@ def upload_attachments(
     """Store all of these files, or none.
 
     `claim` is called in the transaction that creates the attachments; an exception from it prevents them. Raises
-    ValidationFailed naming the invalid files, ApiError 413 over the owner's quota and 503 after an hour, and the errors
+    ValidationFailed naming the invalid files, ApiError 413 over a quota and 503 after an hour, and the errors
     of `preparation`.
     """
     require_free_storage(owner=owner, added_bytes=0, added_files=len(incoming_files))
@@ -110,6 +110,7 @@ def _commit(attachments: list[Attachment], folders: list[str], claim: Callable[[
     if claim:
         claim()
     owner = attachments[0].owner
+    lock_shop_quotas(owner)
     lock_active_user(owner)  # of several uploads at once, each sees the files of those before it
     _require_free_storage(owner, attachments)
     for attachment in attachments:

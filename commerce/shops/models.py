@@ -58,6 +58,15 @@ class Shop(models.Model):
     settings = models.JSONField(default=dict, blank=True)
     # Denormalized by `services.increment_order_counts`: counting ten million orders for a list would be too slow.
     orders_count = models.PositiveBigIntegerField(default=0, editable=False)
+    attachment_byte_limit = models.PositiveBigIntegerField(
+        "bytes of attachments",
+        null=True,
+        blank=True,
+        help_text="Size of all files of the owner and the staff together. Empty: the quota of the settings.",
+    )
+    attachment_count_limit = models.PositiveIntegerField(
+        "number of attachments", null=True, blank=True, help_text="Empty: the quota of the settings."
+    )
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 

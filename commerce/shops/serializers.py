@@ -6,7 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from commerce.addresses.models import Address
-from commerce.attachments.quota import StorageQuota, storage_quota
+from commerce.attachments.quota import StorageQuota, shop_storage_quotas, storage_quota
 from commerce.attachments.records import AttachmentRecordSerializer
 from commerce.shops.fields import ImageReferenceField, SmallObjectField
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
@@ -226,6 +226,18 @@ class StorageQuotaSerializer(serializers.Serializer[StorageQuota]):
     remaining_files = serializers.IntegerField(allow_null=True, help_text="Files that can still be stored, or null.")
 
 
+class ShopStorageQuotaSerializer(StorageQuotaSerializer):
+    """Bytes and files that a shop's owner and staff may store together."""
+
+    shop_id = serializers.IntegerField(help_text="Id of the shop.")
+
+
+class CurrentStorageSerializer(StorageQuotaSerializer):
+    """Bytes and files that the user may store; null where there is no limit. Both quotas hold."""
+
+    shops = ShopStorageQuotaSerializer(many=True, help_text="Quota of each shop that the user owns or works in.")
+
+
 class CurrentUserSerializer(serializers.ModelSerializer[User]):
     """The signed-in user."""
 
@@ -280,6 +292,7 @@ class CurrentUserSerializer(serializers.ModelSerializer[User]):
         contact = orders.order_by("-created_at", "-id").values_list("customer_contact", flat=True).first()
         return ProfileSerializer({"customer_id": user.pk, "contact": contact}).data
 
-    @extend_schema_field(StorageQuotaSerializer)
+    @extend_schema_field(CurrentStorageSerializer)
     def get_storage(self, user: User) -> Any:
-        return StorageQuotaSerializer(storage_quota(user)).data
+        shops = [ShopStorageQuotaSerializer(quota).data for quota in shop_storage_quotas(user)]
+        return {**StorageQuotaSerializer(storage_quota(user)).data, "shops": shops}

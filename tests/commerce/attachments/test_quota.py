@@ -1,4 +1,4 @@
-"""Row N4: the quota of the files that one user stores."""
+"""Row N4: the quotas of the files that one user and the people of one shop store."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +11,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from commerce.attachments.models import Attachment
+from commerce.shops.models import Shop, ShopStaff
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import set_attachment_limits
@@ -83,12 +84,12 @@ def test_n4_me_shows_the_quota_and_what_is_left_and_the_admin_sets_it_for_one_us
     client, size = Client(headers=bearer(customer)), len(pdf_file())
     default = 50 * 1024 * 1024
     assert client.get("/api/me").json()["storage"] == {
-        "max_bytes": default, "max_files": 200, "remaining_bytes": default - size, "remaining_files": 199
+        "max_bytes": default, "max_files": 200, "remaining_bytes": default - size, "remaining_files": 199, "shops": []
     }  # fmt: skip
 
     set_attachment_limits(user=customer, max_bytes=size * 2, max_count=None)
     assert client.get("/api/me").json()["storage"] == {
-        "max_bytes": size * 2, "max_files": 200, "remaining_bytes": size, "remaining_files": 199
+        "max_bytes": size * 2, "max_files": 200, "remaining_bytes": size, "remaining_files": 199, "shops": []
     }  # fmt: skip
     assert [upload(PDF).status_code for _ in range(2)] == [200, 413]
     set_attachment_limits(user=customer, max_bytes=None, max_count=2)
@@ -98,4 +99,78 @@ def test_n4_me_shows_the_quota_and_what_is_left_and_the_admin_sets_it_for_one_us
 
 def test_n4_me_of_a_super_admin_has_no_quota(admin: User):
     storage = Client(headers=bearer(admin)).get("/api/me").json()["storage"]
-    assert storage == dict.fromkeys(["max_bytes", "max_files", "remaining_bytes", "remaining_files"])
+    unlimited = dict.fromkeys(["max_bytes", "max_files", "remaining_bytes", "remaining_files"])
+    assert storage == {**unlimited, "shops": []}
+
+
+def test_n4_the_files_of_a_shops_owner_and_staff_count_in_its_quota(
+    upload: Upload, owner: User, staff: User, shop: Shop, media_root: Path, settings: Settings
+):
+    settings.MAX_ATTACHMENTS_PER_SHOP = 3
+    other = Shop.objects.create(owner=make_user(Role.STORE_OWNER, "other"), name="Other", slug="other")
+    assert upload(PDF, by=other.owner).status_code == 200
+    assert [upload(PDF, by=user).status_code for user in (owner, staff, staff)] == [200, 200, 200]
+    before = files_in(media_root)
+
+    refused = upload(PDF, by=owner)
+    left = settings.MAX_ATTACHMENT_BYTES_PER_SHOP - 3 * len(pdf_file())
+    assert refused.status_code == 413
+    assert refused.json()["message"] == (
+        f"The quota of the shop 'Corner' has {left} bytes and 0 files left; this upload has 0 bytes and 1 files. "
+        "Its owner and staff can delete attachments, and the platform can raise the quota."
+    )
+    assert (upload(PDF, by=staff).status_code, files_in(media_root)) == (413, before)
+    assert upload(PDF, by=other.owner).status_code == 200, "another shop has its own quota"
+
+    Client(headers=bearer(owner)).delete(f"/api/attachments/{Attachment.objects.filter(owner=owner).get().pk}")
+    assert [upload(PDF, by=staff).status_code for _ in range(2)] == [200, 413]
+
+
+def test_n4_me_shows_the_quota_of_each_shop_and_the_admin_sets_it_for_one(
+    upload: Upload, owner: User, staff: User, shop: Shop, admin: User
+):
+    second = Shop.objects.create(owner=owner, name="Second", slug="second")
+    assert [upload(PDF, by=user).status_code for user in (owner, staff)] == [200, 200]
+    size, limit, count = len(pdf_file()), 20 * 1024**3, 100_000
+    first_shop = {
+        "shop_id": shop.pk, "max_bytes": limit, "max_files": count,
+        "remaining_bytes": limit - 2 * size, "remaining_files": count - 2,
+    }  # fmt: skip
+    second_shop = {
+        "shop_id": second.pk, "max_bytes": limit, "max_files": count,
+        "remaining_bytes": limit - size, "remaining_files": count - 1,
+    }  # fmt: skip
+    assert Client(headers=bearer(owner)).get("/api/me").json()["storage"]["shops"] == [first_shop, second_shop]
+
+    page = Client()
+    page.force_login(admin)
+    form = page.get(f"/admin/commerce_shops/shop/{shop.pk}/change/").context["adminform"].form
+    values = {name: value for name, value in form.initial.items() if value is not None}
+    values |= {"attachment_byte_limit": 3 * size, "address": "{}", "settings": "{}"}
+    inline = {"staff-TOTAL_FORMS": 0, "staff-INITIAL_FORMS": 0}
+    assert page.post(f"/admin/commerce_shops/shop/{shop.pk}/change/", values | inline).status_code == 302
+
+    storage = Client(headers=bearer(staff)).get("/api/me").json()["storage"]["shops"]
+    assert storage == [{**first_shop, "max_bytes": 3 * size, "remaining_bytes": size}]
+    assert [upload(PDF, by=staff).status_code for _ in range(2)] == [200, 413]
+    assert upload(PDF, by=owner).status_code == 413
+
+
+@pytest.mark.django_db(transaction=True)
+def test_n4_of_twenty_concurrent_uploads_by_a_shops_people_no_more_than_its_quota_are_stored(
+    upload: Upload, owner: User, shop: Shop, settings: Settings
+):
+    settings.MAX_ATTACHMENTS_PER_SHOP = 5
+    people = [owner, *(make_user(Role.STAFF, name) for name in ("ada", "ben", "cem"))]
+    ShopStaff.objects.bulk_create(ShopStaff(user=user, shop=shop) for user in people[1:])
+
+    def send(number: int) -> int:
+        try:
+            return int(upload(PDF, by=people[number % 4]).status_code)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(20) as pool:
+        statuses = sorted(pool.map(send, range(20)))
+    assert statuses == [200] * 5 + [413] * 15
+    assert Attachment.objects.count() == 5

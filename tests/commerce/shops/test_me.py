@@ -34,6 +34,7 @@ def test_a_customer_gets_their_own_record(client_of: ApiClient, customer: User):
             "max_files": 200,
             "remaining_bytes": 50 * 1024 * 1024,
             "remaining_files": 200,
+            "shops": [],
         },
     }
 
