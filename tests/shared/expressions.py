@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Iterator
 from importlib import import_module
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, NamedTuple, get_origin
@@ -48,6 +48,8 @@ def expressions(module: ModuleType) -> Iterator[tuple[str, Expression]]:
         if get_origin(value) is Annotated:
             for pattern in filter(None, (getattr(meta, "pattern", None) for meta in value.__metadata__)):
                 yield f"{module.__name__}.{name}", Expression(re.compile(pattern), {"search"})
+    if re.search(r"\bre\.", source) is None:
+        return
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Call(func=ast.Attribute(ast.Name("re"), method), args=[ast.Constant(pattern), *_]):
@@ -55,24 +57,29 @@ def expressions(module: ModuleType) -> Iterator[tuple[str, Expression]]:
                     yield f"{module.__name__}:{node.lineno}", Expression(re.compile(pattern), {method})
 
 
-def hostile_texts(expression: str) -> Iterator[str]:
-    """Yield long repetitions of one or two characters of the expression, with an end that cannot match."""
+def hostile_texts(expression: str, *, is_anchored: bool) -> Iterator[str]:
+    """Yield long repetitions of one or two characters of the expression, with an end that cannot match.
+
+    A search begins at each character, so two characters in the other order are the same text to it.
+    """
     characters = sorted(set(re.sub(r"\w", "", expression)))
     for one in [*characters, *COMMON_CHARACTERS]:
         yield one * LENGTH + "\x01"
-    for one, other in product(characters, [*characters, "a"]):
+    pairs = product(characters, repeat=2) if is_anchored else combinations(characters, 2)
+    for one, other in [*pairs, *((one, "a") for one in characters)]:
         yield (one + other) * (LENGTH // 2) + "\x01"
 
 
 def max_match_seconds(expression: Expression) -> float:
     """Return the time that the worst of the hostile texts takes, in seconds of CPU time."""
     pattern, methods = expression
+    is_anchored = bool(methods) and methods <= ANCHORED_METHODS
     longest = 0.0
-    for text in hostile_texts(str(pattern.pattern)):
+    for text in hostile_texts(str(pattern.pattern), is_anchored=is_anchored):
         for start in ("", "a"):
             subject = start + text if isinstance(pattern.pattern, str) else (start + text).encode()
             began = time.thread_time()
-            if methods and methods <= ANCHORED_METHODS:
+            if is_anchored:
                 pattern.match(subject)
                 pattern.fullmatch(subject)
             else:
