@@ -6,7 +6,16 @@ from typing import Any
 
 from django.db import transaction
 from django.http import HttpResponse, StreamingHttpResponse
+from django.utils import timezone
 
+from commerce.attributes.services import create_attribute
+from commerce.catalog.models import Category, Product
+from commerce.descriptions.jobs.services import DescriptionOptions, create_job
+from commerce.moderation.services import file_report
+from commerce.orders.models import Order
+from commerce.orders.services import change_order_status
+from commerce.shops.models import Shop
+from tests.commerce.orders.factories import buy, make_goods, make_variation
 from tests.commerce.routes.route_table import TABLE, Row
 from tests.commerce.routes.scenario import IDENTITIES, World
 
@@ -43,6 +52,7 @@ def operation_ids(schema: dict[str, Any]) -> dict[tuple[str, str], str]:
 def record(world: World, schema: dict[str, Any]) -> dict[str, Any]:
     """Return the request and response of every row that some user may call, by operation."""
     ids = operation_ids(schema)
+    _fill_lists(world)
     recorded = {}
     for row in TABLE:
         operation = ids.get((row.method, template(row.route)))
@@ -50,6 +60,26 @@ def record(world: World, schema: dict[str, Any]) -> dict[str, Any]:
         if operation and able:
             recorded[operation] = _example(world, row, SHOWN_TO.get(row.route, able[0]))
     return recorded
+
+
+def _fill_lists(world: World) -> None:
+    """Add what the lists of the route table have no row of: completed sales, a report, a job, a shop to approve."""
+    shop, customer, staff = Shop.objects.get(pk=world.names["shop"]), world.users["customer"], world.users["staff"]
+    now, values = timezone.now(), [{"value": "Green", "meta": "#2e7d32"}]
+    shirt = make_goods(shop, "fjell-shirt", product_type=Product.Kind.VARIABLE)
+    category = Category.objects.create(name="Shirts", slug="shirts", type=shirt.type)
+    shirt.categories.add(category)
+    variation = make_variation(shirt, "Green")
+    value = create_attribute(actor=shop.owner, shop_id=shop.pk, name="Colour", values=values, now=now).values.get()
+    shirt.value_links.create(value=value)
+    variation.value_links.create(value=value)
+    order = buy(customer, (shirt, 2, variation))
+    for status in (Order.Status.PROCESSING, Order.Status.COMPLETE):
+        change_order_status(order_id=order.children.get().pk, status=status, actor=shop.owner, now=now)
+    make_goods(shop, "sold-out-lamp", quantity=2).categories.add(category)
+    file_report(user=customer, model_type="Question", model_id=world.names["reported"], message="Spam.", now=now)
+    create_job(author=staff, product_ids=[shirt.pk], options=DescriptionOptions(), now=now)
+    Shop.objects.create(owner=shop.owner, name="New", slug="new", is_active=False)
 
 
 def _example(world: World, row: Row, identity: str) -> dict[str, Any]:

@@ -125,7 +125,7 @@ TABLE = [
     # catalog
     row("GET /api/products",                    "200"),
     row("GET /api/products/search",             "200"),
-    row("GET /api/products/suggest",            "200"),
+    row("GET /api/products/suggest",            "200", path="/api/products/suggest?q=velmo"),
     row("GET /api/best-selling-products",       "200"),
     row("GET /api/popular-products",            "200"),
     row("POST /api/products",                   "401 403 403 201 403 201 403 201", NEW_PRODUCT),
