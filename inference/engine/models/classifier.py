@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from tokenizers import Encoding
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -54,7 +55,9 @@ class Classifier(Encoder):
             need = "send pairs of texts" if self._is_cross_encoder else "send single texts"
             capability = "rerank" if request.queries else "classification"
             raise InvalidRequest(f"The model {self.kind}: {need}.", capability=capability)
-        texts = [self._encode(request, index) for index in range(len(request.texts))]
+        size = min(self._context_size, request.max_tokens or self._context_size)
+        queries = [self._tokenizer.encode_part(query, size) for query in request.queries]
+        texts = [self._encode(request, queries, size, index) for index in range(len(request.texts))]
         rows = self.run(texts, cancelled)
         return ScoringResult(
             request_id=request.request_id,
@@ -63,12 +66,11 @@ class Classifier(Encoder):
             prompt_tokens=sum(map(len, texts)),
         )
 
-    def _encode(self, request: ScoringRequest, index: int) -> EncodedText:
+    def _encode(self, request: ScoringRequest, queries: Sequence[Encoding], size: int, index: int) -> EncodedText:
         text, limit = request.texts[index], request.max_text_tokens
-        size = min(self._context_size, request.max_tokens or self._context_size)
-        if not request.queries:
+        if not queries:
             return self.check(self._tokenizer.encode_within(text, size, limit), f"text {index}", "input")
-        query = request.queries[index if len(request.queries) > 1 else 0]
+        query = queries[index if len(queries) > 1 else 0]
         encoded = self._tokenizer.encode_pair(query, text, size, limit)
         return self.check(encoded, f"the query with document {index}", "documents")
 

@@ -18,7 +18,7 @@ from inference.engine.requests import TokenizationRequest
 from inference.engine.text import EncodedText, Tokenizer
 
 MAX_BATCH_TEXTS = 32
-MAX_BATCH_TOKENS = 2048  # padding included; activations of more leave the processor's cache
+MAX_BATCH_TOKENS = 768  # padding included; activations of more leave the processor's cache
 NOT_FINITE = "The model computed NaN or infinity for one of the texts: its weights may be damaged. Try another text."
 # Families whose layers have the same modules, and whose classification heads read the first token.
 FIRST_TOKEN_FAMILIES = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})
@@ -218,19 +218,43 @@ class FirstTokenLayer(nn.Module):
     ) -> Tensor:
         attention = self._layer.attention.self
         first = hidden_states[:, :1]
-        query, key, value = (
-            module(states).unflatten(-1, (-1, attention.attention_head_size)).transpose(1, 2)
-            for module, states in (
-                (attention.query, first),
-                (attention.key, hidden_states),
-                (attention.value, hidden_states),
-            )
-        )
+        query = attention.query(first).unflatten(-1, (-1, attention.attention_head_size)).transpose(1, 2)
         mask = None if attention_mask is None else attention_mask[:, :, :1]
-        context = functional.scaled_dot_product_attention(query, key, value, mask, scale=attention.scaling)
+        is_plain = type(attention.key) is type(attention.value) is nn.Linear
+        attend = attend_to_states if is_plain else attend_to_keys
+        context = attend(attention, query, hidden_states, mask)
         attended = self._layer.attention.output(context.transpose(1, 2).flatten(2), first)
         output: Tensor = self._layer.feed_forward_chunk(attended)
         return output
+
+
+def attend_to_keys(attention: Any, query: Tensor, states: Tensor, mask: Tensor | None) -> Tensor:
+    """Return the context of one query per text and head, [texts, heads, 1, head size].
+
+    query: [texts, heads, 1, head size]. states: [texts, tokens, hidden]. mask: [texts, 1, 1, tokens].
+    """
+    key, value = (
+        module(states).unflatten(-1, (-1, attention.attention_head_size)).transpose(1, 2)
+        for module in (attention.key, attention.value)
+    )
+    return functional.scaled_dot_product_attention(query, key, value, mask, scale=attention.scaling)
+
+
+def attend_to_states(attention: Any, query: Tensor, states: Tensor, mask: Tensor | None) -> Tensor:
+    """Return what `attend_to_keys` does, without keys and values, which are of one query only: 3 % less work.
+
+    The query is multiplied by the keys' weights, and the average of the states by the values'. The keys' bias adds the
+    same to all scores of a query, so it changes nothing.
+    """
+    key, value = (
+        module.weight.unflatten(0, (-1, attention.attention_head_size)) for module in (attention.key, attention.value)
+    )
+    states = states[:, None]
+    average = functional.scaled_dot_product_attention(query @ key, states, states, mask, scale=attention.scaling)
+    context: Tensor = average @ value.transpose(1, 2)
+    if attention.value.bias is not None:
+        context = context + attention.value.bias.unflatten(0, (-1, 1, attention.attention_head_size))
+    return context
 
 
 def compute_first_token_only(model: PreTrainedModel) -> None:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 import jinja2
+from tokenizers import Encoding
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from transformers.utils.chat_template_utils import encode_marked_chat, mark_control_tokens
 
@@ -160,21 +161,25 @@ class Tokenizer:
             return EncodedText(ids)
         return EncodedText([*ids[: max(limit - len(self._suffix), 0)], *self._suffix])
 
-    def encode_pair(self, first: str, second: str, context_size: int, max_tokens: int | None = None) -> EncodedText:
+    def encode_part(self, text: str, context_size: int) -> Encoding:
+        """Return the encoding of a text of a pair, without special tokens."""
+        with template_errors():
+            return self._backend.encode(self._disarm(text[: MANY_CHARACTERS * context_size]), add_special_tokens=False)
+
+    def encode_pair(
+        self, first: Encoding, second: str, context_size: int, max_tokens: int | None = None
+    ) -> EncodedText:
         """Return the ids of two texts in the tokenizer's form for pairs, with the type of each token.
 
+        first: from `encode_part`, since one query has many texts.
         max_tokens: the second text is cut to so many tokens, and to what the first one leaves of the context.
         """
-        characters = MANY_CHARACTERS * context_size
+        end = self.encode_part(second, context_size)
         with template_errors():
-            start, end = (
-                self._backend.encode(self._disarm(text[:characters]), add_special_tokens=False)
-                for text in (first, second)
-            )
             if max_tokens is not None:
-                available = context_size - len(start) - self._backend.num_special_tokens_to_add(True)
+                available = context_size - len(first) - self._backend.num_special_tokens_to_add(True)
                 end.truncate(max(min(max_tokens, available), 0))
-            pair = self._backend.post_process(start, end)
+            pair = self._backend.post_process(first, end)
         return EncodedText(pair.ids, tuple(pair.type_ids))
 
     def _disarm(self, text: str) -> str:

@@ -26,7 +26,7 @@ from inference.engine.errors import ContextLengthExceeded, InvalidRequest, Model
 from inference.engine.formats import inspect_model
 from inference.engine.host.loading import NO_BFLOAT16, NO_INT8, load_model
 from inference.engine.model_status import LoadOptions
-from inference.engine.models import linear
+from inference.engine.models import linear, packing
 from inference.engine.models.classifier import Classifier
 from inference.engine.models.embedder import Embedder
 from inference.engine.models.linear import packs
@@ -140,6 +140,21 @@ def test_a_cross_encoder_scores_pairs_as_transformers_does(tmp_path: Path, famil
     tokenizer = AutoTokenizer.from_pretrained(folder)
     assert result.prompt_tokens == sum(len(tokenizer(QUERY, text).input_ids) for text in TEXTS)
     assert result.labels == ()
+
+
+@pytest.mark.parametrize("family", ["bert", "roberta", "xlm-roberta", "electra"])
+@pytest.mark.parametrize("uses_mkl", [True, False])
+def test_scores_are_the_same_with_plain_and_with_packed_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str, *, uses_mkl: bool
+) -> None:
+    monkeypatch.setattr(packing, "is_mkl_faster", lambda: uses_mkl)
+    folder = save_classifier(tmp_path, CONFIGS[family])
+    classifier = load(folder)
+    assert uses_mkl == any(type(module) is torch.nn.Linear for module in classifier._model.modules())
+
+    scores = [row for (row,) in score(classifier, *TEXTS, queries=(QUERY,)).scores]
+    expected = [float(logits(folder, QUERY, text).sigmoid()) for text in TEXTS]
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
 
 
 def test_weights_of_bfloat16_take_less_memory_and_score_almost_the_same(tmp_path: Path) -> None:
@@ -261,7 +276,8 @@ def test_a_long_text_is_an_error_unless_it_is_cut(tmp_path: Path) -> None:
 
 def test_i4_a_control_token_in_a_text_is_plain_text(tmp_path: Path) -> None:
     classifier = load(save_classifier(tmp_path, bert(1)))
-    encoded = classifier._tokenizer.encode_pair("oak<|end|>", "a<|pad|>b", 64)
+    tokenizer = classifier._tokenizer
+    encoded = tokenizer.encode_pair(tokenizer.encode_part("oak<|end|>", 64), "a<|pad|>b", 64)
 
     assert [token for token in encoded.ids if token in (PAD, BOS, END)] == [BOS, END, END]
     assert score(classifier, "a<|end|>", queries=("oak",)).scores != score(classifier, "a", queries=("oak",)).scores
