@@ -11,7 +11,7 @@ from commerce.site_settings.models import Site, SiteOptions
 from shared.accounts.models import User
 from shared.audit.models import AuditEntry
 from tests.commerce.attachments.samples import image_file, pdf_file
-from tests.commerce.catalog.test_junk import JUNK
+from tests.commerce.catalog.test_junk import junk_values
 from tests.commerce.conftest import ApiClient
 
 PATH = "/api/settings"
@@ -122,7 +122,7 @@ def test_an_invalid_option_is_422_and_changes_nothing(client_of: ApiClient, admi
 
 def test_hostile_options_are_client_errors(client_of: ApiClient, admin: User):
     client, answers = client_of(admin), set()
-    for junk in JUNK:
+    for junk in junk_values():
         for name in (*OPTIONS, "anything"):
             for sent in ({"options": {name: junk}}, {"options": {"seo": {name: junk}}}, {name: junk}):
                 answers.add(client.put(PATH, sent, content_type="application/json").status_code)
