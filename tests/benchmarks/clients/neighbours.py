@@ -1,4 +1,4 @@
-"""What one client's attack costs the others, on a demo: rows N9, N11 and N12 of the limits of one account.
+"""Costs of one client's attack for the others, on a demo: rows N9, N11 and N12.
 
 * 2,000 half-sent heads from one address, and bodies at a byte a second: the others' reads (p99);
 * 500 uploads by one customer, as many at once as are not refused: another's upload;
