@@ -12,8 +12,13 @@ from shared.accounts.roles import Role
 
 class AttachmentQuerySet(models.QuerySet["Attachment"]):
     def for_user(self, user: User) -> Self:
-        """Return the attachments that this user may delete: their own, or all for a super admin."""
-        return self.all() if user.role == Role.SUPER_ADMIN else self.filter(owner=user)
+        """Return the attachments that this user may delete: their own, those of their shops, all for a super admin."""
+        if user.role == Role.SUPER_ADMIN:
+            return self.all()
+        own = Q(owner=user)
+        if user.role == Role.STORE_OWNER:
+            own |= Q(shop__in=user.owned_shops.all())  # no join, with which PostgreSQL would not lock the rows
+        return self.filter(own)
 
 
 class Attachment(models.Model):
@@ -23,6 +28,10 @@ class Attachment(models.Model):
     """
 
     owner = models.ForeignKey(User, on_delete=models.PROTECT, related_name="attachments")
+    # Of the staff member who uploaded it: its quota counts the file, also once they have left.
+    shop = models.ForeignKey(
+        "commerce_shops.Shop", on_delete=models.SET_NULL, null=True, blank=True, editable=False, related_name="+"
+    )
     key = models.CharField(max_length=32, unique=True, editable=False)
     name = models.CharField(max_length=255, db_index=True)
     content_type = models.CharField(max_length=32, choices=FileType.choices)

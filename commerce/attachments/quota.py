@@ -1,6 +1,5 @@
-"""Quotas of the files that one user stores, and of those that the people of one shop store together."""
+"""Quotas of the files that one user stores, and of those that the staff of one shop store together."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.api.errors import ApiError
 
-_STORED: dict[str, Any] = {"bytes": Sum("size", default=0), "files": Count("pk")}
+SUMS: dict[str, Any] = {"size": Sum("size", default=0), "count": Count("pk")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,11 +25,15 @@ class StorageQuota:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShopStorageQuota(StorageQuota):
-    """The quota of a shop: the files of its owner and of its staff count."""
+class ShopStorageQuota:
+    """The bytes and files that a shop's staff may store together, and how much of both is left."""
 
     shop_id: int
     shop_name: str
+    max_bytes: int
+    max_files: int
+    remaining_bytes: int
+    remaining_files: int
 
 
 def storage_quota(owner: User) -> StorageQuota:
@@ -46,89 +49,79 @@ def storage_quota(owner: User) -> StorageQuota:
         max_files = default_files if max_files is None else max_files
     if max_bytes is None and max_files is None:
         return StorageQuota(max_bytes=None, max_files=None, remaining_bytes=None, remaining_files=None)
-    stored = Attachment.objects.filter(owner=owner).aggregate(**_STORED)
+    stored = Attachment.objects.filter(owner=owner).aggregate(**SUMS)
     return StorageQuota(
         max_bytes=max_bytes,
         max_files=max_files,
-        remaining_bytes=None if max_bytes is None else max(0, max_bytes - stored["bytes"]),
-        remaining_files=None if max_files is None else max(0, max_files - stored["files"]),
+        remaining_bytes=None if max_bytes is None else max(0, max_bytes - stored["size"]),
+        remaining_files=None if max_files is None else max(0, max_files - stored["count"]),
     )
 
 
 def shop_storage_quotas(user: User) -> list[ShopStorageQuota]:
-    """Return the quota of each shop that the user owns or works in; none for a super admin, who has no quota.
+    """Return the quota of each shop that the user owns or works in. The admin may set it for one shop.
 
-    An owner's files count in each of their shops. The admin may set the quota of one shop.
+    What staff have stored counts for good: also after they have left the shop.
     """
-    shops = _shops(user)
-    if not shops:
+    if user.role not in (Role.STORE_OWNER, Role.STAFF):
         return []
-    by_owner = Attachment.objects.filter(owner=shops[0].owner_id).aggregate(**_STORED)  # they have the same owner
-    staff_files = Attachment.objects.filter(owner__shop_place__shop__in=shops).order_by()
-    by_staff = {
-        shop: {"bytes": size, "files": count}
-        for shop, size, count in staff_files.values_list("owner__shop_place__shop").annotate(**_STORED)
-    }
-    quotas = []
-    for shop in shops:
-        staff = by_staff.get(shop.pk, {"bytes": 0, "files": 0})
-        max_bytes, max_files = shop.attachment_byte_limit, shop.attachment_count_limit
-        max_bytes = settings.MAX_ATTACHMENT_BYTES_PER_SHOP if max_bytes is None else max_bytes
-        max_files = settings.MAX_ATTACHMENTS_PER_SHOP if max_files is None else max_files
-        quotas.append(
-            ShopStorageQuota(
-                shop_id=shop.pk,
-                shop_name=shop.name,
-                max_bytes=max_bytes,
-                max_files=max_files,
-                remaining_bytes=max(0, max_bytes - by_owner["bytes"] - staff["bytes"]),
-                remaining_files=max(0, max_files - by_owner["files"] - staff["files"]),
-            )
-        )
-    return quotas
+    shop_model: Any = User.owned_shops.rel.related_model  # shops imports attachments, not the other way round
+    shops = list(shop_model.objects.for_user(user))
+    stored = Attachment.objects.filter(shop__in=shops).order_by().values_list("shop").annotate(**SUMS)
+    sums = {shop_id: (size, count) for shop_id, size, count in stored}
+    return [_shop_quota(shop, *sums.get(shop.pk, (0, 0))) for shop in shops]
 
 
-def lock_shop_quotas(user: User) -> None:
-    """Lock the quotas of the user's shops until the transaction ends, by the row of the shops' owner."""
-    owners = {shop.owner_id for shop in _shops(user)}
-    list(User.objects.select_for_update(no_key=True).filter(pk__in=owners))
+def _shop_quota(shop: Any, stored_bytes: int, stored_files: int) -> ShopStorageQuota:
+    max_bytes, max_files = shop.attachment_byte_limit, shop.attachment_count_limit
+    max_bytes = settings.MAX_ATTACHMENT_BYTES_PER_SHOP if max_bytes is None else max_bytes
+    max_files = settings.MAX_ATTACHMENTS_PER_SHOP if max_files is None else max_files
+    return ShopStorageQuota(
+        shop_id=shop.pk,
+        shop_name=shop.name,
+        max_bytes=max_bytes,
+        max_files=max_files,
+        remaining_bytes=max(0, max_bytes - stored_bytes),
+        remaining_files=max(0, max_files - stored_files),
+    )
+
+
+def lock_shop_of(user: User) -> int | None:
+    """Return the id of the shop in whose quota the user's files count, and lock it until the transaction ends."""
+    if user.role != Role.STAFF:
+        return None
+    shop_model: Any = User.owned_shops.rel.related_model
+    shop = shop_model.objects.for_user(user).select_for_update(no_key=True).first()
+    return shop.pk if shop else None
 
 
 def require_free_storage(*, owner: User, added_bytes: int, added_files: int) -> None:
     """Raise ApiError 413, which says what is left, if the owner's files would exceed a quota.
 
-    The caller who must not race with others holds the locks of the user's row and of `lock_shop_quotas`.
+    The caller who must not race with others holds the locks of the user's row and of `lock_shop_of`.
     """
     advice = "" if owner.email_verified_at else " or confirm your e-mail address"
-    _require(storage_quota(owner), "Your quota", f"Delete attachments{advice} first.", added_bytes, added_files)
-    for quota in shop_storage_quotas(owner):
-        _require(
-            quota,
-            f"The quota of the shop {quota.shop_name!r}",
-            "Its owner and staff can delete attachments, and the platform can raise the quota.",
-            added_bytes,
-            added_files,
-        )
+    _require_rest_of(storage_quota(owner), f"Delete attachments{advice} first.", added_bytes, added_files)
+    if owner.role == Role.STAFF:
+        for quota in shop_storage_quotas(owner):
+            advice = "Its owner and those who uploaded its files can delete them."
+            _require_rest_of(quota, advice, added_bytes, added_files)
 
 
-def _require(quota: StorageQuota, whose: str, advice: str, added_bytes: int, added_files: int) -> None:
+def _require_rest_of(quota: StorageQuota | ShopStorageQuota, advice: str, added_bytes: int, added_files: int) -> None:
     left = {"bytes": (quota.remaining_bytes, added_bytes), "files": (quota.remaining_files, added_files)}
     if all(remaining is None or added <= remaining for remaining, added in left.values()):
         return
+    subject = (
+        f"The staff's quota of the shop {quota.shop_name!r}" if isinstance(quota, ShopStorageQuota) else "Your quota"
+    )
     remaining_text = " and ".join(
         f"{remaining} {unit}" for unit, (remaining, _) in left.items() if remaining is not None
     )
     raise ApiError(
         413,
-        f"{whose} has {remaining_text} left; this upload has {added_bytes} bytes and {added_files} files. {advice}",
+        f"{subject} has {remaining_text} left; this upload has {added_bytes} bytes and {added_files} files. {advice}",
     )
-
-
-def _shops(user: User) -> Sequence[Any]:
-    if user.role not in (Role.STORE_OWNER, Role.STAFF):
-        return []
-    shop_model: Any = User.owned_shops.rel.related_model  # shops imports attachments, not the other way round
-    return list(shop_model.objects.for_user(user))
 
 
 def _default_quota(owner: User) -> tuple[int, int]:

@@ -21,7 +21,7 @@ from commerce.attachments import storage
 from commerce.attachments.images.limits import InvalidImage
 from commerce.attachments.images.sizes import ImageSize
 from commerce.attachments.models import Attachment, ScheduledDeletion
-from commerce.attachments.quota import lock_shop_quotas, require_free_storage
+from commerce.attachments.quota import lock_shop_of, require_free_storage
 from commerce.attachments.uploads import preparation
 from commerce.attachments.uploads.preparation import IncomingFile, PreparedFile
 from commerce.config.celery import send
@@ -110,10 +110,11 @@ def _commit(attachments: list[Attachment], folders: list[str], claim: Callable[[
     if claim:
         claim()
     owner = attachments[0].owner
-    lock_shop_quotas(owner)
     lock_active_user(owner)  # of several uploads at once, each sees the files of those before it
+    shop_id = lock_shop_of(owner)
     _require_free_storage(owner, attachments)
     for attachment in attachments:
+        attachment.shop_id = shop_id
         attachment.save(force_insert=True)
     cancelled_count, _ = ScheduledDeletion.objects.filter(folder__in=folders).delete()
     if cancelled_count != len(folders):

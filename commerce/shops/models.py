@@ -62,7 +62,7 @@ class Shop(models.Model):
         "bytes of attachments",
         null=True,
         blank=True,
-        help_text="Size of all files of the owner and the staff together. Empty: the quota of the settings.",
+        help_text="Size of all files of the staff together. Empty: the quota of the settings.",
     )
     attachment_count_limit = models.PositiveIntegerField(
         "number of attachments", null=True, blank=True, help_text="Empty: the quota of the settings."

@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='shop',
             name='attachment_byte_limit',
-            field=models.PositiveBigIntegerField(blank=True, help_text='Size of all files of the owner and the staff together. Empty: the quota of the settings.', null=True, verbose_name='bytes of attachments'),
+            field=models.PositiveBigIntegerField(blank=True, help_text='Size of all files of the staff together. Empty: the quota of the settings.', null=True, verbose_name='bytes of attachments'),
         ),
         migrations.AddField(
             model_name='shop',

@@ -1,4 +1,4 @@
-"""Row N4: the quotas of the files that one user and the people of one shop store."""
+"""Row N4: the quotas of the files that one user and the staff of one shop store."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -103,27 +103,47 @@ def test_n4_me_of_a_super_admin_has_no_quota(admin: User):
     assert storage == {**unlimited, "shops": []}
 
 
-def test_n4_the_files_of_a_shops_owner_and_staff_count_in_its_quota(
+def test_n4_the_files_of_a_shops_staff_count_in_its_quota(
     upload: Upload, owner: User, staff: User, shop: Shop, media_root: Path, settings: Settings
 ):
     settings.MAX_ATTACHMENTS_PER_SHOP = 3
-    other = Shop.objects.create(owner=make_user(Role.STORE_OWNER, "other"), name="Other", slug="other")
-    assert upload(PDF, by=other.owner).status_code == 200
-    assert [upload(PDF, by=user).status_code for user in (owner, staff, staff)] == [200, 200, 200]
+    colleague = make_user(Role.STAFF, "colleague")
+    ShopStaff.objects.create(user=colleague, shop=shop)
+    assert [upload(PDF, by=user).status_code for user in (owner, staff, staff, colleague)] == [200] * 4
     before = files_in(media_root)
 
-    refused = upload(PDF, by=owner)
+    refused = upload(PDF, by=colleague)
     left = settings.MAX_ATTACHMENT_BYTES_PER_SHOP - 3 * len(pdf_file())
     assert refused.status_code == 413
     assert refused.json()["message"] == (
-        f"The quota of the shop 'Corner' has {left} bytes and 0 files left; this upload has 0 bytes and 1 files. "
-        "Its owner and staff can delete attachments, and the platform can raise the quota."
+        f"The staff's quota of the shop 'Corner' has {left} bytes and 0 files left; "
+        "this upload has 0 bytes and 1 files. Its owner and those who uploaded its files can delete them."
     )
     assert (upload(PDF, by=staff).status_code, files_in(media_root)) == (413, before)
-    assert upload(PDF, by=other.owner).status_code == 200, "another shop has its own quota"
+    assert upload(PDF, by=owner).status_code == 200, "an owner has a quota of their own"
+    elsewhere = make_user(Role.STAFF, "elsewhere")
+    other = Shop.objects.create(owner=make_user(Role.STORE_OWNER, "other"), name="Other", slug="other")
+    ShopStaff.objects.create(user=elsewhere, shop=other)
+    assert upload(PDF, by=elsewhere).status_code == 200, "another shop has its own quota"
 
-    Client(headers=bearer(owner)).delete(f"/api/attachments/{Attachment.objects.filter(owner=owner).get().pk}")
+    of_staff = Attachment.objects.filter(owner=staff).first()
+    assert of_staff
+    assert Client(headers=bearer(other.owner)).delete(f"/api/attachments/{of_staff.pk}").status_code == 404
+    assert Client(headers=bearer(owner)).delete(f"/api/attachments/{of_staff.pk}").status_code == 200
     assert [upload(PDF, by=staff).status_code for _ in range(2)] == [200, 413]
+
+
+def test_n4_files_count_in_the_quota_of_the_shop_after_their_uploader_has_left_it(
+    upload: Upload, owner: User, staff: User, shop: Shop, settings: Settings
+):
+    settings.MAX_ATTACHMENTS_PER_SHOP = 1
+    assert upload(PDF, by=staff).status_code == 200
+    assert Client(headers=bearer(owner)).delete(f"/api/shops/{shop.pk}/staff/{staff.pk}").status_code == 200
+    successor = make_user(Role.STAFF, "successor")
+    ShopStaff.objects.create(user=successor, shop=shop)
+    assert upload(PDF, by=successor).status_code == 413
+    staff.refresh_from_db()
+    assert upload(PDF, by=staff).status_code == 200, "the former staff member's files are their own now"
 
 
 def test_n4_me_shows_the_quota_of_each_shop_and_the_admin_sets_it_for_one(
@@ -133,12 +153,12 @@ def test_n4_me_shows_the_quota_of_each_shop_and_the_admin_sets_it_for_one(
     assert [upload(PDF, by=user).status_code for user in (owner, staff)] == [200, 200]
     size, limit, count = len(pdf_file()), 20 * 1024**3, 100_000
     first_shop = {
-        "shop_id": shop.pk, "max_bytes": limit, "max_files": count,
-        "remaining_bytes": limit - 2 * size, "remaining_files": count - 2,
+        "shop_id": shop.pk, "shop_name": "Corner", "max_bytes": limit, "max_files": count,
+        "remaining_bytes": limit - size, "remaining_files": count - 1,
     }  # fmt: skip
     second_shop = {
-        "shop_id": second.pk, "max_bytes": limit, "max_files": count,
-        "remaining_bytes": limit - size, "remaining_files": count - 1,
+        "shop_id": second.pk, "shop_name": "Second", "max_bytes": limit, "max_files": count,
+        "remaining_bytes": limit, "remaining_files": count,
     }  # fmt: skip
     assert Client(headers=bearer(owner)).get("/api/me").json()["storage"]["shops"] == [first_shop, second_shop]
 
@@ -146,23 +166,23 @@ def test_n4_me_shows_the_quota_of_each_shop_and_the_admin_sets_it_for_one(
     page.force_login(admin)
     form = page.get(f"/admin/commerce_shops/shop/{shop.pk}/change/").context["adminform"].form
     values = {name: value for name, value in form.initial.items() if value is not None}
-    values |= {"attachment_byte_limit": 3 * size, "address": "{}", "settings": "{}"}
+    values |= {"attachment_byte_limit": 2 * size, "address": "{}", "settings": "{}"}
     inline = {"staff-TOTAL_FORMS": 0, "staff-INITIAL_FORMS": 0}
     assert page.post(f"/admin/commerce_shops/shop/{shop.pk}/change/", values | inline).status_code == 302
 
     storage = Client(headers=bearer(staff)).get("/api/me").json()["storage"]["shops"]
-    assert storage == [{**first_shop, "max_bytes": 3 * size, "remaining_bytes": size}]
+    assert storage == [{**first_shop, "max_bytes": 2 * size, "remaining_bytes": size}]
     assert [upload(PDF, by=staff).status_code for _ in range(2)] == [200, 413]
-    assert upload(PDF, by=owner).status_code == 413
+    assert upload(PDF, by=owner).status_code == 200
 
 
 @pytest.mark.django_db(transaction=True)
-def test_n4_of_twenty_concurrent_uploads_by_a_shops_people_no_more_than_its_quota_are_stored(
-    upload: Upload, owner: User, shop: Shop, settings: Settings
+def test_n4_of_twenty_concurrent_uploads_by_a_shops_staff_no_more_than_its_quota_are_stored(
+    upload: Upload, shop: Shop, settings: Settings
 ):
     settings.MAX_ATTACHMENTS_PER_SHOP = 5
-    people = [owner, *(make_user(Role.STAFF, name) for name in ("ada", "ben", "cem"))]
-    ShopStaff.objects.bulk_create(ShopStaff(user=user, shop=shop) for user in people[1:])
+    people = [make_user(Role.STAFF, name) for name in ("ada", "ben", "cem", "dee")]
+    ShopStaff.objects.bulk_create(ShopStaff(user=user, shop=shop) for user in people)
 
     def send(number: int) -> int:
         try:

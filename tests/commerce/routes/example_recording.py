@@ -32,8 +32,8 @@ PLAIN = [
 ]
 
 
-# Whose answer is recorded where it is not that of the first who may call.
-SHOWN_TO = {"/api/me": "owner"}
+# The identity whose answer is recorded, where that is not the first with the right to call.
+IDENTITY_OF_EXAMPLE = {"/api/me": "owner"}
 
 
 def template(path: str) -> str:
@@ -58,7 +58,7 @@ def record(world: World, schema: dict[str, Any]) -> dict[str, Any]:
         operation = ids.get((row.method, template(row.route)))
         able = [name for name, status in zip(IDENTITIES, row.statuses, strict=True) if 200 <= status < 300]
         if operation and able:
-            recorded[operation] = _example(world, row, SHOWN_TO.get(row.route, able[0]))
+            recorded[operation] = _example(world, row, IDENTITY_OF_EXAMPLE.get(row.route, able[0]))
     return recorded
 
 
