@@ -241,17 +241,19 @@ def attend_to_keys(attention: Any, query: Tensor, states: Tensor, mask: Tensor |
 
 
 def attend_to_states(attention: Any, query: Tensor, states: Tensor, mask: Tensor | None) -> Tensor:
-    """Return what `attend_to_keys` does, without keys and values, which are of one query only: 3 % less work.
+    """Return what `attend_to_keys` does, without keys and values, which are of one query only.
 
-    The query is multiplied by the keys' weights, and the average of the states by the values'. The keys' bias adds the
-    same to all scores of a query, so it changes nothing.
+    The query is multiplied by the keys' weights, and the average of the states by the values'; heads are rows, so that
+    neither states nor weights are copied for each. The keys' bias adds the same to all scores of a query, so it changes
+    nothing.
     """
     key, value = (
         module.weight.unflatten(0, (-1, attention.attention_head_size)) for module in (attention.key, attention.value)
     )
     states = states[:, None]
-    average = functional.scaled_dot_product_attention(query @ key, states, states, mask, scale=attention.scaling)
-    context: Tensor = average @ value.transpose(1, 2)
+    heads = (query.squeeze(2).transpose(0, 1) @ key).transpose(0, 1)[:, None]  # [texts, 1, heads, hidden]
+    averages = functional.scaled_dot_product_attention(heads, states, states, mask, scale=attention.scaling)[:, 0]
+    context: Tensor = (averages.transpose(0, 1) @ value.transpose(1, 2)).transpose(0, 1)[:, :, None]
     if attention.value.bias is not None:
         context = context + attention.value.bias.unflatten(0, (-1, 1, attention.attention_head_size))
     return context
