@@ -31,6 +31,7 @@ SERVERS = {
 NO_DATABASE = re.compile(r"^pytestmark = .*\bmark\.no_database\b", re.MULTILINE)
 
 _running = ExitStack()
+_migration = threading.Thread(target=migrate_once)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -59,9 +60,12 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Migrate the database while pytest-xdist's workers collect the tests."""
     if session.config.getoption("numprocesses", None):
-        migration = threading.Thread(target=migrate_once)
-        migration.start()
-        session.config.add_cleanup(migration.join)
+        _migration.start()
+
+
+def pytest_sessionfinish() -> None:
+    if _migration.is_alive():
+        _migration.join()  # before its server stops
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
