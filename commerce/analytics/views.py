@@ -33,10 +33,10 @@ from commerce.catalog.filters import ProductFilters
 from commerce.catalog.models import Product
 from shared import transactions
 from shared.accounts.permissions import HasRole
-from shared.api.conditional_reads import private_read
 from shared.api.limits.query_limits import limit_list_query
 from shared.api.lists.search import build_search_condition
 from shared.api.query_params import get_language, get_limit
+from shared.api.reads.conditional import private_read
 
 Rank = Callable[[SalesFigures, int], Sequence[Any]]  # from the limit of rows to them
 

@@ -34,11 +34,11 @@ from commerce.attachments.uploads.antivirus import ScannerUnavailable
 from commerce.attachments.uploads.preparation import FIELD, IncomingFile
 from shared.accounts.models import User
 from shared.accounts.permissions import IsSignedIn
-from shared.api.conditional_reads import public_read
 from shared.api.errors import ApiError, ValidationFailed
 from shared.api.idempotency.store import IdempotencyMode
 from shared.api.limits.throttling import RateLimitThrottle
 from shared.api.lists.pagination import PagePagination
+from shared.api.reads.conditional import public_read
 from shared.api.viewsets import ApiViewSet
 
 UPLOADS = RateLimitThrottle.of("uploads", "UPLOAD_LIMIT")

@@ -24,9 +24,9 @@ from commerce.attributes.serializers import (
 )
 from commerce.shops.models import Shop
 from shared.accounts.permissions import HasRole, ReadOnly, current_user
-from shared.api.conditional_reads import public_read
 from shared.api.csv_views import CsvExportView, CsvImportView
 from shared.api.lists.pagination import ArrayPagination
+from shared.api.reads.conditional import public_read
 from shared.api.viewsets import (
     ApiViewSet,
     CreateMixin,

@@ -41,11 +41,11 @@ from commerce.catalog.serializers import (
 )
 from commerce.shops.models import Shop
 from shared.accounts.permissions import HasRole, ReadOnly, current_user
-from shared.api.conditional_reads import private_read, public_read
 from shared.api.errors import ValidationFailed
 from shared.api.lists.pagination import ArrayPagination, PagePagination
 from shared.api.lists.search import MAX_SEARCH_LENGTH
 from shared.api.query_params import get_boolean, get_language, get_limit, parse_integer
+from shared.api.reads.conditional import private_read, public_read
 from shared.api.viewsets import (
     ApiViewSet,
     CreateMixin,

@@ -46,10 +46,10 @@ from commerce.reviews.serializers import serialize_content
 from shared.accounts.models import User
 from shared.accounts.permissions import HasRole, IsSignedIn, ReadOnly
 from shared.accounts.roles import Role
-from shared.api.conditional_reads import public_read
 from shared.api.errors import ApiError
 from shared.api.limits.throttling import RateLimitThrottle
 from shared.api.lists.pagination import ArrayPagination, PagePagination
+from shared.api.reads.conditional import public_read
 from shared.api.viewsets import ApiViewSet, CreateMixin, DestroyMixin
 
 MODERATOR_ROLES = (Role.MODERATOR, Role.SUPER_ADMIN)

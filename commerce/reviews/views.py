@@ -17,9 +17,9 @@ from commerce.reviews.serializers import (
     ReviewSerializer,
 )
 from shared.accounts.permissions import HasRole, IsSignedIn, ReadOnly
-from shared.api.conditional_reads import public_read
 from shared.api.limits.throttling import RateLimitThrottle
 from shared.api.lists.pagination import PagePagination
+from shared.api.reads.conditional import public_read
 from shared.api.viewsets import ApiViewSet, CreateMixin, DestroyMixin, UpdateMixin
 
 CONTENT_WRITES = [RateLimitThrottle.of("content", "CONTENT_WRITE_LIMIT")]

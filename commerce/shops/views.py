@@ -35,10 +35,10 @@ from commerce.shops.serializers import (
 from shared.accounts.models import User
 from shared.accounts.permissions import HasRole, ReadOnly, current_user
 from shared.accounts.roles import Role
-from shared.api.conditional_reads import public_read
 from shared.api.limits.rate_limits import rate_limit_headers
 from shared.api.limits.throttling import RateLimitThrottle
 from shared.api.lists.pagination import ArrayPagination, PagePagination
+from shared.api.reads.conditional import public_read
 from shared.api.viewsets import ApiViewSet, CreateMixin, DestroyMixin, PublicView, SlugOrIdLookupMixin, UpdateMixin
 
 # The services check which shops a user with one of these roles owns or works in.

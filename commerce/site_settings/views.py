@@ -8,8 +8,8 @@ from rest_framework.views import APIView
 from commerce.site_settings import schema, services
 from commerce.site_settings.serializers import SettingsWriteSerializer, settings_record
 from shared.accounts.permissions import HasRole, ReadOnly
-from shared.api.conditional_reads import public_read
 from shared.api.query_params import DEFAULT_LANGUAGE, get_language
+from shared.api.reads.conditional import public_read
 
 
 @public_read

@@ -12,4 +12,5 @@ class ApiConfig(AppConfig):
     def ready(self) -> None:
         import_module("shared.api.converters")
         import_module("shared.api.lists.schema")
+        import_module("shared.api.reads.cache").watch_writes()
         post_migrate.connect(import_module("shared.api.lists.text_indexes").create_text_indexes, sender=self)

@@ -150,6 +150,17 @@ CLAMD = env.str("STOA_CLAMD")  # tcp://host:3310 or unix:///run/clamav/clamd.ctl
 MAX_FILE_BYTES = 10 * 1024 * 1024
 MAX_UPLOAD_FILES = 10
 # Quota of the files of one user, and of one whose e-mail address is not confirmed.
+PUBLIC_CACHE_SECONDS = env.int("STOA_PUBLIC_CACHE_SECONDS")
+# Often written, and shown by no public response: their writes end no cached one.
+UNCACHED_TABLES = frozenset(
+    {
+        "accounts_apikey", "accounts_secondfactor", "accounts_signin", "accounts_signinnetwork", "api_keyedrequest",
+        "audit_auditentry", "commerce_analytics_books", "commerce_analytics_chainshop", "commerce_analytics_entry",
+        "commerce_analytics_figure", "commerce_analytics_firstorder", "commerce_analytics_productfigure",
+        "commerce_analytics_salesreport", "commerce_attachments_leftover", "commerce_webhooks_attempt",
+        "commerce_webhooks_delivery", "django_admin_log", "django_session",
+    }
+)  # fmt: skip
 MAX_ATTACHMENT_BYTES_PER_USER = env.bytes("STOA_MAX_ATTACHMENT_BYTES_PER_USER")
 MAX_ATTACHMENTS_PER_USER = env.int("STOA_MAX_ATTACHMENTS_PER_USER")
 MAX_ATTACHMENT_BYTES_PER_SHOP = env.bytes("STOA_MAX_ATTACHMENT_BYTES_PER_SHOP")

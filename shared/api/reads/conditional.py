@@ -11,6 +11,7 @@ from django.views.decorators.cache import cache_control
 from django.views.decorators.vary import vary_on_headers
 
 from shared.api.lists.pagination import TOTAL_HEADER
+from shared.api.reads import cache
 
 ViewT = TypeVar("ViewT", bound=type[Any])
 
@@ -33,9 +34,10 @@ conditional_page = decorator_from_middleware(PagingConditionalGetMiddleware)
 def public_read(view: ViewT) -> ViewT:
     """Let any cache store the responses, and ask each time whether they have changed: unchanged ones are 304.
 
-    A signed-in user may see more than others, so a cache tells credentials apart.
+    A signed-in user may see more than others, so a cache tells credentials apart. The server's own keeps only responses
+    to clients without any.
     """
-    return _revalidated(view, no_cache=True)
+    return _revalidated(method_decorator(cache.kept, name="dispatch")(view), no_cache=True)
 
 
 def private_read(view: ViewT) -> ViewT:
