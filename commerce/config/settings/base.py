@@ -149,7 +149,15 @@ CLAMD = env.str("STOA_CLAMD")  # tcp://host:3310 or unix:///run/clamav/clamd.ctl
 # The body of an upload by a signed-in user is the only one that may exceed MAX_BODY_BYTES.
 MAX_FILE_BYTES = 10 * 1024 * 1024
 MAX_UPLOAD_FILES = 10
-# Quota of the files of one user, and of one whose e-mail address is not confirmed.
+# Quotas of the files of one user, of a shop's staff, and of a user whose e-mail address is not confirmed.
+MAX_ATTACHMENT_BYTES_PER_USER = env.bytes("STOA_MAX_ATTACHMENT_BYTES_PER_USER")
+MAX_ATTACHMENTS_PER_USER = env.int("STOA_MAX_ATTACHMENTS_PER_USER")
+MAX_ATTACHMENT_BYTES_PER_SHOP = env.bytes("STOA_MAX_ATTACHMENT_BYTES_PER_SHOP")
+MAX_ATTACHMENTS_PER_SHOP = env.int("STOA_MAX_ATTACHMENTS_PER_SHOP")
+MAX_UNVERIFIED_ATTACHMENT_BYTES = env.bytes("STOA_MAX_UNVERIFIED_ATTACHMENT_BYTES")
+MAX_UNVERIFIED_ATTACHMENTS = env.int("STOA_MAX_UNVERIFIED_ATTACHMENTS")
+MAX_UPLOAD_BYTES = MAX_UPLOAD_FILES * MAX_FILE_BYTES + 1024 * 1024
+
 PUBLIC_CACHE_SECONDS = env.int("STOA_PUBLIC_CACHE_SECONDS")
 # Often written, and shown by no public response: their writes end no cached one.
 UNCACHED_TABLES = frozenset(
@@ -161,13 +169,6 @@ UNCACHED_TABLES = frozenset(
         "commerce_webhooks_delivery", "django_admin_log", "django_session",
     }
 )  # fmt: skip
-MAX_ATTACHMENT_BYTES_PER_USER = env.bytes("STOA_MAX_ATTACHMENT_BYTES_PER_USER")
-MAX_ATTACHMENTS_PER_USER = env.int("STOA_MAX_ATTACHMENTS_PER_USER")
-MAX_ATTACHMENT_BYTES_PER_SHOP = env.bytes("STOA_MAX_ATTACHMENT_BYTES_PER_SHOP")
-MAX_ATTACHMENTS_PER_SHOP = env.int("STOA_MAX_ATTACHMENTS_PER_SHOP")
-MAX_UNVERIFIED_ATTACHMENT_BYTES = env.bytes("STOA_MAX_UNVERIFIED_ATTACHMENT_BYTES")
-MAX_UNVERIFIED_ATTACHMENTS = env.int("STOA_MAX_UNVERIFIED_ATTACHMENTS")
-MAX_UPLOAD_BYTES = MAX_UPLOAD_FILES * MAX_FILE_BYTES + 1024 * 1024
 
 # Celery on the broker of STOA_BROKER_URL or REDIS_URL. Without a broker there is no worker, and tasks run at once.
 CELERY_BROKER_URL = broker_url(REDIS_URL, env.str("STOA_BROKER_URL"))

@@ -18,7 +18,7 @@ from inference.engine.requests import TokenizationRequest
 from inference.engine.text import EncodedText, Tokenizer
 
 MAX_BATCH_TEXTS = 32
-MAX_BATCH_TOKENS = 768  # padding included; activations of more leave the processor's cache
+MAX_BATCH_TOKENS = 768  # padding included; measured with MiniLM: activations of more leave the processor's cache
 NOT_FINITE = "The model computed NaN or infinity for one of the texts: its weights may be damaged. Try another text."
 # Families whose layers have the same modules, and whose classification heads read the first token.
 FIRST_TOKEN_FAMILIES = frozenset({"bert", "camembert", "electra", "roberta", "xlm-roberta"})

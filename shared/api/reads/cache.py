@@ -2,8 +2,8 @@
 
 A response is kept for PUBLIC_CACHE_SECONDS at most, and forgotten with the next write: every transaction of the project
 that changes another table than UNCACHED_TABLES raises a number in Redis, and the number at the time of the request is
-part of the response's name. So no process answers with what was true before a write that has been acknowledged. Without
-Redis nothing is kept.
+part of the response's name. So no process answers with what was true before a write that has been acknowledged, unless
+Redis failed just then, and for no longer than the setting. Without Redis nothing is kept.
 """
 
 import functools
