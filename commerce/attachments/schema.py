@@ -92,7 +92,8 @@ describe_attachments = extend_schema_view(
         tags=TAGS,
         summary="Describe an image",
         description="Changes the fields that you send, of an image that you or the staff of your shops uploaded, and "
-        "returns its attachment; any other is 404. Super admins may describe any image. Returns 422 for a file that is no image.",
+        "returns its attachment; any other is 404. Super admins may describe any image. "
+        "Returns 422 for a file that is no image.",
         request=AttachmentWriteSerializer,
         examples=[
             OpenApiExample(
@@ -106,7 +107,8 @@ describe_attachments = extend_schema_view(
         tags=TAGS,
         summary="Delete an attachment and its files",
         description="Deletes an attachment that you or the staff of your shops uploaded, with its files, and returns "
-        "`true`; any other is 404. Super admins may delete any attachment. Returns 429 after too many deletions a minute.",
+        "`true`; any other is 404. Super admins may delete any attachment. "
+        "Returns 429 after too many deletions a minute.",
         responses={200: OpenApiTypes.BOOL},
         examples=[OpenApiExample("Deleted", value=True, response_only=True)],
     ),
