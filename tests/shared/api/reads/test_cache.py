@@ -80,7 +80,7 @@ def test_every_way_to_write_ends_what_is_kept(write: Callable[[], Any], after: s
     assert set(names()) == after
 
 
-def test_a_write_ends_it_when_it_is_committed_and_not_before(django_assert_num_queries: DjangoAssertNumQueries):
+def test_a_write_ends_it_when_it_is_committed_and_not_before():
     tag("lamp")
     assert names() == ["lamp"]
     with transaction.atomic():
