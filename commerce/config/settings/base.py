@@ -61,7 +61,7 @@ MIDDLEWARE = [
     "shared.accounts.middleware.idempotency.IdempotencyMiddleware",  # last: the view runs inside it
 ]
 ROLE_ADMIN_APPS = {"MODERATOR": ["commerce_moderation"]}
-LANGUAGES = [("en", "English"), ("de", "Deutsch")]  # of the admin pages
+LANGUAGES = [("en", "English"), ("de", "Deutsch"), ("es", "Español")]  # of the admin pages
 LOCALE_PATHS = [Path(__file__).parents[1] / "locale"]
 
 if DATABASES["default"]["ENGINE"] == "shared.sqlite":

@@ -22,6 +22,7 @@ from commerce.moderation.admin import (
     statistics_views,
     transparency_views,
 )
+from commerce.moderation.admin.labels import KINDS
 from commerce.moderation.admin.presenters import DecisionLine
 from commerce.moderation.models import Case, Decision, DecisionTemplate, ReportReason
 from shared.api.admin.base import IndexedEmptyFieldListFilter, LargeTableAdmin, NoDeleteMixin, ReadOnlyAdminMixin
@@ -93,9 +94,8 @@ class DecisionAdmin(ReadOnlyAdminMixin, LargeTableAdmin):
     @admin.display(description=_("item"))
     def item(self, decision: Decision) -> str:
         url = reverse("admin:commerce_moderation_case_change", args=[decision.case_id])
-        return format_html(
-            '<a class="mod-link" href="{}">{} {}</a>', url, decision.case.model_type, decision.case.model_id
-        )
+        kind = KINDS[decision.case.model_type]
+        return format_html('<a class="mod-link" href="{}">{} {}</a>', url, kind, decision.case.model_id)
 
     @admin.display(description=_("text"))
     def wrote(self, decision: Decision) -> str:

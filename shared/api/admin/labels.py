@@ -24,6 +24,9 @@ def translate_admin(site: AdminSite) -> None:
     for owner, name in _labelled_attributes(site):
         if text := getattr(owner, name, None):
             setattr(owner, name, _lazy(text))
+    for model in _shown_models(site):
+        if "verbose_name_plural" not in model._meta.original_attrs:  # Django's default stays in English
+            model._meta.verbose_name_plural = gettext_lazy(f"{model._meta.verbose_name_raw}s")
     for field in _fields_with_choices(site):
         field.choices = [(value, _lazy(label)) for value, label in field.flatchoices]
     for model_admin in site._registry.values():
@@ -57,7 +60,9 @@ def _labelled_attributes(site: AdminSite) -> Iterator[tuple[Any, str]]:
         for shown in [model_admin, *model_admin.inlines]:
             yield from ((shown, name) for name in MODEL_NAMES)
             yield from ((function, "short_description") for function in _described_functions(shown))
-            for form_field in getattr(shown.form, "declared_fields", {}).values():
+            for field_name, form_field in getattr(shown.form, "declared_fields", {}).items():
+                if form_field.label is None:
+                    form_field.label = pretty_name(field_name)  # as Django would show it
                 yield from ((form_field, name) for name in ("label", "help_text"))
 
 

@@ -67,10 +67,13 @@ def test_the_list_of_decisions_is_read_only_and_links_to_cases(moderator: Client
 def test_each_browser_gets_the_language_that_it_requests(moderator: Client, written: Review):
     report(written, reporter("ann"), at=timezone.now() - DAY)
 
-    german = moderator.get("/admin/commerce_moderation/case/", headers={"Accept-Language": "de-AT,de;q=0.9"})
-
-    assert '<html lang="de"' in german.content.decode()
-    assert "1 Eintrag wartet" in german.content.decode()
-    assert german.headers["Content-Language"] == "de"
+    for requested, language, shown in (
+        ("de-AT,de;q=0.9", "de", "1 Eintrag wartet"),
+        ("es-MX,es;q=0.9", "es", "1 elemento pendiente"),
+    ):
+        page = moderator.get("/admin/commerce_moderation/case/", headers={"Accept-Language": requested})
+        assert f'<html lang="{language}"' in page.content.decode()
+        assert shown in page.content.decode()
+        assert page.headers["Content-Language"] == language
     assert translation.get_language() == "en"
     assert "1 item waits" in moderator.get("/admin/commerce_moderation/case/").content.decode()
