@@ -151,7 +151,10 @@ def hide_content(
         raise Conflict("A moderator has hidden this already.")
     if pending.content.hidden_at is None:
         set_visibility(pending.content, deleted_at=None, hidden_at=now, now=now)
-    return finish_decision(pending, Case.State.OPEN, hiding=Case.Hiding.MODERATOR, now=now)
+    is_held = pending.case.hiding == Case.Hiding.HELD  # it stays so: nobody could read it before
+    return finish_decision(
+        pending, Case.State.OPEN, hiding=Case.Hiding.HELD if is_held else Case.Hiding.MODERATOR, now=now
+    )
 
 
 @transaction.atomic

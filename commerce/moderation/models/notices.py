@@ -25,6 +25,8 @@ class Notice(models.Model):
     """A message to one user about one decision or sanction, and the outbox of its e-mail."""
 
     class Kind(models.TextChoices):
+        CONTENT_HELD = "content_held"
+        CONTENT_PUBLISHED = "content_published"
         CONTENT_REMOVED = "content_removed"
         CONTENT_RESTORED = "content_restored"
         WARNING = "warning"

@@ -1,17 +1,22 @@
 """Create the notices of a decision, in the decision's transaction."""
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.utils.text import Truncator
 
-from commerce.moderation.models import Decision, Notice
+from commerce.moderation.models import Case, Decision, Notice
 from commerce.reviews.models import Question, Review
 
 MAX_QUOTE_LENGTH = 500
+# Writing what a rule holds sends at most one e-mail in this time, so that nobody fills a mailbox with it.
+HELD_MAIL_INTERVAL = timedelta(days=1)
 DEFAULT_REASON = "It breaks the rules of this shop."
 
 TITLES: Mapping[str, str] = {
+    Notice.Kind.CONTENT_HELD: "Your {thing} waits for a moderator",
+    Notice.Kind.CONTENT_PUBLISHED: "Your {thing} is public now",
     Notice.Kind.CONTENT_REMOVED: "We have removed your {thing}",
     Notice.Kind.CONTENT_RESTORED: "Your {thing} was restored",
     Notice.Kind.WARNING: "A warning about your {thing}",
@@ -20,6 +25,9 @@ TITLES: Mapping[str, str] = {
     Notice.Kind.APPEAL_KEPT: "Your {thing} stays removed",
 }
 TEXTS: Mapping[str, str] = {
+    Notice.Kind.CONTENT_HELD: "Your {thing} of {product} is not public yet. A moderator will read it first, and you "
+    "will receive the decision.\n\nYou wrote:\n\n{quote}",
+    Notice.Kind.CONTENT_PUBLISHED: "A moderator has read your {thing} of {product}. It is public now. {reason}",
     Notice.Kind.CONTENT_REMOVED: "A moderator has removed your {thing} of {product}. {reason}\n\nYou wrote:\n\n{quote}"
     "\n\nIf you think that this is wrong, you can appeal once, until {appeal_until:%d %B %Y}. A moderator will "
     "review it again.",
@@ -49,12 +57,22 @@ REPORTER_NOTICES: Mapping[str, str] = {
 def create_notices(decision: Decision, content: Review | Question) -> None:
     """Create the notices to the author and the reporters, in the decision's transaction."""
     notices = []
-    if kind := AUTHOR_NOTICES.get(decision.action):
+    if kind := _author_notice(decision, content):
         notices.append(_notice(kind, decision, content, decision.author_id))
     if kind := REPORTER_NOTICES.get(decision.action):
         user_ids = sorted({report["user_id"] for report in decision.reports})
         notices += [_notice(kind, decision, content, user_id) for user_id in user_ids]
     Notice.objects.bulk_create(notices)
+
+
+def _author_notice(decision: Decision, content: Review | Question) -> str | None:
+    """Return the kind of the notice to the author, who also learns that content is held, and when it becomes public."""
+    was_held = decision.before["hiding"] == Case.Hiding.HELD
+    if decision.case.hiding == Case.Hiding.HELD and not was_held:
+        return Notice.Kind.CONTENT_HELD
+    if was_held and content.is_visible:
+        return Notice.Kind.CONTENT_PUBLISHED
+    return AUTHOR_NOTICES.get(decision.action)
 
 
 def _notice(kind: str, decision: Decision, content: Review | Question, user_id: int) -> Notice:
@@ -75,6 +93,14 @@ def _notice(kind: str, decision: Decision, content: Review | Question, user_id: 
         title=TITLES[kind].format(**values),
         text=TEXTS[kind].format(**values).strip(),
         due_at=decision.undo_until,
-        mail_due_at=decision.undo_until,
+        mail_due_at=_mail_due_at(kind, decision.undo_until, user_id),
         appeal_until=appeal_until,
     )
+
+
+def _mail_due_at(kind: str, due_at: datetime, user_id: int) -> datetime | None:
+    """Return the time of the e-mail, or None for a notice that is in the API only."""
+    if kind != Notice.Kind.CONTENT_HELD:
+        return due_at
+    earlier = Notice.objects.filter(user_id=user_id, kind=kind, due_at__gt=due_at - HELD_MAIL_INTERVAL)
+    return None if earlier.exclude(mail_due_at=None, mailed_at=None).exists() else due_at

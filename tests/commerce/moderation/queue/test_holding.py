@@ -5,19 +5,21 @@
 from datetime import timedelta
 
 import pytest
+from django.core import mail
 from django.core.exceptions import ValidationError
 from django.test import Client
 from django.utils import timezone
 
 from commerce.analytics.models import LedgerEntry
 from commerce.catalog.models import Product
-from commerce.moderation.models import Case, Decision, HoldingRule
+from commerce.moderation.models import Case, Decision, HoldingRule, Notice
 from commerce.moderation.models.text_matching import MatchedText, find_hosts
+from commerce.moderation.notices.delivery import send_notices
 from commerce.moderation.queue.holding import preview_rule
 from commerce.moderation.queue.listing import QueueFilters, filter_queue, queue_page
 from commerce.moderation.queue.statements import ReportingPeriod, newest_statements
 from commerce.reviews.models import Question, Review
-from commerce.reviews.services import delete_review
+from commerce.reviews.services import ask_question, delete_review
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -167,6 +169,47 @@ def test_every_other_decision_leaves_it_waiting(held: Review, admin: User, actio
     assert case_of(held).is_waiting
     undo(decision, admin)
     assert case_of(held).hiding == "held"
+
+
+@pytest.mark.parametrize(
+    ("action", "told"),
+    [
+        ("reject_report", "content_published"),
+        ("show_content", "content_published"),
+        ("accept_report", "content_removed"),
+    ],
+)
+def test_the_author_is_told_of_the_hold_and_of_its_end(
+    held: Review, customer: User, admin: User, action: str, told: str
+):
+    now = held.created_at
+    (notice,) = Notice.objects.for_user(customer, now)
+    assert (notice.kind, notice.title, notice.appeal_until) == (
+        "content_held", "Your review waits for a moderator", None,
+    )  # fmt: skip
+    assert "Your review of Velmo lamp is not public yet." in notice.text
+    assert "Buy V i a g r a here" in notice.text
+    assert "Advertising" not in notice.text
+    assert (send_notices(clock=lambda: now), mail.outbox[0].to) == (1, [customer.email])
+
+    undo(decide(action, held, admin, at=now), admin, at=now)
+    assert list(Notice.objects.filter(user=customer)) == [notice]
+    decide("hide_content", held, admin, at=now)
+    decide(action, held, admin, at=now + MINUTE, reason="Thank you for waiting.")
+    told_later = Notice.objects.for_user(customer, now + 20 * MINUTE)
+    assert [each.kind for each in told_later] == [told, "content_held"]
+    assert "Thank you for waiting." in told_later[0].text
+    assert send_notices(clock=lambda: now + 20 * MINUTE) == 1
+
+
+def test_of_held_texts_one_a_day_is_emailed(held: Review, lamp: Product, customer: User):
+    for text, age in (("viagra?", DAY / 2), ("Viagra!", DAY + MINUTE)):
+        ask_question(user=customer, product_id=lamp.pk, question=text, now=held.created_at + age)
+    ask(reporter("ann"), lamp, "viagra")
+
+    notices = Notice.objects.filter(user=customer, kind="content_held").order_by("id")
+    assert [notice.mail_due_at is None for notice in notices] == [False, True, False]
+    assert Notice.objects.exclude(user=customer).get().mail_due_at is not None
 
 
 def test_an_author_deletes_held_content(held: Review, customer: User):
