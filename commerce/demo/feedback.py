@@ -28,7 +28,9 @@ from commerce.moderation.models import (
     Notice,
     ReportReason,
     Sanction,
+    SecondLook,
 )
+from commerce.moderation.queue.second_looks import decide_second_look
 from commerce.moderation.sanctions import appeal_sanction, impose_sanction
 from commerce.moderation.services import accept_report, file_report, hide_content, reject_report
 from commerce.moderation.undo import undo_decision
@@ -51,6 +53,8 @@ class FeedbackCounts:
 FULL = FeedbackCounts(reviews=600, questions=120, reports=24)
 SMALL = FeedbackCounts(reviews=75, questions=20, reports=12)
 
+# Of the first decisions, whether a colleague agrees; one waits.
+SECOND_LOOKS = (True, True, False, True, None)
 # Kind, days, and the reason for the author.
 SANCTIONS = (
     (Sanction.Kind.WARNING, None, "Please write about the product and not about other customers."),
@@ -71,6 +75,12 @@ TEMPLATES = (
         "spam",
         "de",
         "Ihr Text zu {product} wirbt für etwas anderes. Sie können {appeal_days} Tage lang Einspruch einlegen.",
+    ),
+    (
+        "Publicidad",
+        "spam",
+        "es",
+        "Su texto sobre {product} anuncia otra cosa. Puede presentar un recurso durante {appeal_days} días.",
     ),
     (
         "Personal data",
@@ -112,8 +122,11 @@ def seed_feedback(*, seed: int, counts: FeedbackCounts = FULL, now: datetime) ->
 
 
 @transaction.atomic
-def seed_decisions(*, moderator: User, now: datetime) -> None:
-    """Decide about half of the cases as a moderator would, unless there are decisions. The others wait."""
+def seed_decisions(*, moderator: User, colleague: User, now: datetime) -> None:
+    """Decide about half of the cases as a moderator would, unless there are decisions. The others wait.
+
+    The colleague takes second looks at some of the decisions.
+    """
     if Decision.objects.exists():
         return
     cases = list(Case.objects.filter(state=Case.State.OPEN).order_by("newest_at", "id"))
@@ -125,10 +138,21 @@ def seed_decisions(*, moderator: User, now: datetime) -> None:
         decision = _decide(accept_report, waiting[0], moderator, now)
         undo_decision(decision_id=decision.pk, moderator=moderator, now=decision.created_at + timedelta(minutes=1))
         _decide(hide_content, waiting[-1], moderator, now)
+    _take_second_looks(colleague, now)
     _appeal(now)
     _sanction_authors(moderator, now)
     _create_templates()
     _hold_a_question(now)
+
+
+def _take_second_looks(colleague: User, now: datetime) -> None:
+    verdicts = (Decision.Action.ACCEPTED, Decision.Action.REJECTED)
+    decisions = Decision.objects.filter(action__in=verdicts, undone_at=None, second_look=None).exclude(author=colleague)
+    for decision, agrees in zip(decisions.order_by("id"), SECOND_LOOKS, strict=False):
+        look = SecondLook.objects.create(decision=decision, created_at=decision.created_at)
+        if agrees is not None:
+            verdict = decision.action if agrees else next(other for other in verdicts if other != decision.action)
+            decide_second_look(look_id=look.pk, verdict=verdict, moderator=colleague, now=now)
 
 
 def _appeal(now: datetime) -> None:

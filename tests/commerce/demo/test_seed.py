@@ -14,6 +14,7 @@ from django.utils import timezone
 from commerce.attributes.models import Attribute
 from commerce.catalog.models import Category, Product, Tag, Variation
 from commerce.moderation.models import AbuseReport, Case, Decision
+from commerce.moderation.queue.second_looks import next_blind_case, second_look_figures
 from commerce.orders.models import Order
 from commerce.reviews.models import Question, Review
 from commerce.shops.models import Shop, ShopStaff
@@ -82,6 +83,10 @@ def test_the_demo_has_a_year_of_orders_reviews_and_reports_of_which_some_are_dec
     assert Decision.objects.exclude(undone_at=None).count() == 1
     held = Case.objects.get(hiding="held")
     assert (held.model_type, held.is_waiting) == ("Question", True)
+    looks = second_look_figures(now=timezone.now())
+    assert (looks.waiting, looks.decided, looks.agreed) == (1, 4, 3)
+    (mira,) = User.objects.filter(role="MODERATOR")
+    assert next_blind_case(mira) is not None
 
     counted = [model.objects.count() for model in (Product, Order, Review, Question, AbuseReport, Decision)]
     call_command("seed", "--demo", "--json", stdout=output)

@@ -58,7 +58,7 @@ class Command(BaseCommand):
         seed_images(seed=seed, now=now, report_progress=lambda *_: None)
         seed_orders(seed=seed, count=300, history_days=365, now=now, report_progress=lambda *_: None)
         seed_feedback(seed=seed, counts=SMALL, now=now)
-        seed_decisions(moderator=users[0], now=now)
+        seed_decisions(moderator=users[0], colleague=users[-1], now=now)
         return users
 
     def _seed_full(self, *, seed: int, orders: int) -> list[User]:
@@ -68,7 +68,7 @@ class Command(BaseCommand):
             seed_images(seed=seed, now=now, report_progress=report_progress)
             seed_orders(seed=seed, count=orders, now=now, report_progress=report_progress)
         seed_feedback(seed=seed, now=now)
-        seed_decisions(moderator=users[0], now=now)
+        seed_decisions(moderator=users[0], colleague=users[-1], now=now)
         return users
 
     def _print_users(self, users: list[User], *, as_json: bool) -> None:
