@@ -141,7 +141,7 @@ _SHARED = (
 
 _COMMERCE = (
     Variable("STOA_SHOP_WEBHOOK_ALLOW", VariableType.LIST, [], "Receivers of the shop's webhooks on private addresses, as `host:port` exactly as in the URL. All others must be public, on port 80 or 443."),
-    Variable("STOA_PUBLIC_CACHE_SECONDS", VariableType.INTEGER, 0, "Seconds for which each web process keeps public responses for clients without credentials; a write ends them at once. Needs `REDIS_URL`. 0: none.", maximum=60),
+    Variable("STOA_PUBLIC_CACHE_SECONDS", VariableType.INTEGER, 5, "Seconds for which each web process keeps public responses for clients without credentials; a write ends them at once. Needs `REDIS_URL`. 0: none.", maximum=60),
     Variable("STOA_TAX_RATE_BASIS_POINTS", VariableType.INTEGER, 0, "Tax on the taxable products of an order, in hundredths of a percent: `1900` is 19 %.", former_name="STOA_TAX_RATE"),
     Variable("STOA_DELIVERY_FEE_MINOR_UNITS", VariableType.INTEGER, 0, "Delivery fee of an order, in minor units of its currency: `490` is 4.90 EUR.", former_name="STOA_DELIVERY_FEE"),
     Variable("STOA_ANALYTICS_TIME_ZONE", VariableType.STRING, "UTC", "Time zone in which the days of analytics begin, as in `Europe/Dublin`. A change rebuilds analytics."),

@@ -10,3 +10,4 @@ if DATABASES["default"]["ENGINE"] == "shared.sqlite":  # noqa: F405
 REQUEST_LIMIT = CONTENT_WRITE_LIMIT = UPLOAD_LIMIT = DELETE_LIMIT = DESCRIPTIONS_PER_DAY = 100_000
 MAINTENANCE_CHECK_SECONDS = float("inf")  # tests count queries; a change is seen all the same
 MODERATION_SECOND_LOOK_INTERVAL = 0  # which decisions are sampled would depend on the tests before
+PUBLIC_CACHE_SECONDS = 0  # a test's own writes are never committed, and a commit is what ends a cached response
