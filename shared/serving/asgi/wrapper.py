@@ -14,7 +14,7 @@ import structlog
 from django.conf import settings
 
 from shared.api.errors import ApiError, Problem
-from shared.api.limits.rate_limits import RateLimitDecision, raise_if_limited, rate_limit_headers
+from shared.api.limits.rate_limits import RateLimitDecision, address_key, raise_if_limited, rate_limit_headers
 from shared.observability import tracing
 from shared.observability.health import is_draining
 from shared.observability.request_fields import RequestFields, bind_fields
@@ -94,7 +94,7 @@ class _HttpWrapper:
                 await self._respond(scope, receive, sender)
             finally:
                 IN_PROGRESS.add(-1)
-                seconds = time.monotonic() - started
+                seconds = time.monotonic() - started - sender.held_seconds
                 route = record_request(scope, sender.status, seconds)
                 _log(scope, sender.status, seconds, fields)
                 attributes = _span_attributes(scope, route, sender.status)
@@ -124,6 +124,7 @@ class _HttpWrapper:
         validate_request(scope)
         scope = _without_slash(scope, self.slash_prefix)
         scope = apply_proxy_headers(scope, trusted_proxies=settings.TRUSTED_PROXY_COUNT)
+        sender.address = address_key(scope["client"][0]) if scope.get("client") else ""
         if self.rate_limit and (decision := await self.rate_limit(scope)):
             sender.headers |= rate_limit_headers(decision)
             raise_if_limited(decision)
