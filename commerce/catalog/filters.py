@@ -8,8 +8,9 @@ from typing import Any
 from django import forms
 from django.conf import settings
 from django.core.validators import EMPTY_VALUES
-from django.db.models import Prefetch, Q, QuerySet, Window
+from django.db.models import F, Prefetch, Q, QuerySet, Window
 from django.db.models.functions import RowNumber
+from django.db.models.lookups import GreaterThan
 from django.http import QueryDict
 from django_filters import rest_framework as filters
 from drf_spectacular.utils import extend_schema_field
@@ -130,7 +131,8 @@ class InStockFilter(filters.CharFilter):
     field_class = BooleanFormField
 
     def filter(self, qs: "QuerySet[Any]", value: bool | None) -> Any:
-        in_stock = Q(quantity__gt=0)
+        # Most products are in stock. An index on the quantity, which SQLite would choose, takes it eight times as long.
+        in_stock = Q(GreaterThan(F("quantity") + 0, 0))
         return qs if value in EMPTY_VALUES else qs.filter(in_stock if value else ~in_stock)
 
 
