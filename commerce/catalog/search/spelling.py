@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from django.db.models import QuerySet
+from rapidfuzz.distance import OSA
 
 from commerce.catalog.models import Product
 from commerce.catalog.search.lookups import IdIn
@@ -61,24 +62,7 @@ def _near_words(unknown: Sequence[str], language: str) -> dict[str, dict[str, in
 def _near(word: str, candidates: Iterable[str]) -> dict[str, int]:
     """Return the distances of the most similar words, the nearest first."""
     limit = 2 if len(word) >= MIN_LENGTH_OF_TWO_MISTAKES else 1
-    distances = {candidate: edit_distance(word, candidate, limit) for candidate in candidates if candidate != word}
+    others = [candidate for candidate in candidates if candidate != word]
+    distances = {other: OSA.distance(word, other, score_cutoff=limit) for other in others}
     near = sorted(distances.items(), key=lambda item: item[1])
     return {candidate: distance for candidate, distance in near[:MAX_NEAR_WORDS] if distance <= limit}
-
-
-def edit_distance(first: str, second: str, limit: int) -> int:
-    """Return the number of letters to insert, delete, replace or swap with a neighbor; `limit` + 1 if it is larger."""
-    if abs(len(first) - len(second)) > limit:
-        return limit + 1
-    before: list[int] = []
-    row = list(range(len(second) + 1))
-    for i, letter in enumerate(first, 1):
-        before, last, row = row, before, [i]
-        for j, other in enumerate(second, 1):
-            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != other))
-            if i > 1 and j > 1 and letter == second[j - 2] and other == first[i - 2]:
-                cost = min(cost, last[j - 2] + 1)
-            row.append(cost)
-        if min(row) > limit:
-            return limit + 1
-    return min(row[-1], limit + 1)
