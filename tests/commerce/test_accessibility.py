@@ -1,4 +1,7 @@
-"""Accessibility of the admin's pages, checked by axe in a browser: dark, wide, English; light, narrow, German."""
+"""Accessibility of the admin's pages, checked by axe in a browser: dark, wide, English; light, narrow, German.
+
+The narrow pages of moderation are checked at a middle width too, and none of them scrolls sideways.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -41,8 +44,11 @@ print(product.pk, draft.pk, job.pk, case.pk, case.author_id, reporter.pk, case.s
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 LOOKS: dict[str, dict[str, Any]] = {
     "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
-    "light": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light", "locale": "de-DE"},
+    "light": {"viewport": {"width": 320, "height": 844}, "color_scheme": "light", "locale": "de-DE"},
 }
+MIDDLE_WIDTH = 768
+SIDEWAYS_OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+WITHOUT_CONTRAST = {"rules": {"color-contrast": {"enabled": False}}}  # slow, and the same at every width
 # The rest of the form belongs to the admin theme, whose autocomplete fields fail the rule about names.
 PARTS = {"the product form": "#description-writer"}
 JOBS = "/admin/commerce_descriptions/descriptionjob/"
@@ -100,9 +106,9 @@ def page(desk: ModeratorBrowser, ids: dict[str, str], request: pytest.FixtureReq
     return desk.open_queue(**LOOKS[request.param])
 
 
-def find_violations(page: Page, part: str | None = None) -> list[str]:
+def find_violations(page: Page, part: str | None = None, **options: Any) -> list[str]:
     """Return axe's violations on a page or a part of it, each with its rule and element."""
-    found = Axe().run(page, context=part, options=RULES).response["violations"]
+    found = Axe().run(page, context=part, options=RULES | options).response["violations"]
     return [f"{rule['id']}: {node['target']}: {node['failureSummary']}" for rule in found for node in rule["nodes"]]
 
 
@@ -112,6 +118,20 @@ def test_axe_finds_no_violation_on_a_page(page: Page, desk: ModeratorBrowser, id
     page.wait_for_load_state("networkidle")
 
     assert find_violations(page, PARTS.get(name)) == []
+    if "/commerce_moderation/" in page.url:
+        assert page.evaluate(SIDEWAYS_OVERFLOW) == 0
+        check_middle_width(page)
+
+
+def check_middle_width(page: Page) -> None:
+    """Resize a narrow page, rather than load it again, check it and make it narrow again."""
+    size = page.viewport_size
+    if size is None or size["width"] > MIDDLE_WIDTH:
+        return
+    page.set_viewport_size({"width": MIDDLE_WIDTH, "height": size["height"]})
+    assert find_violations(page, **WITHOUT_CONTRAST) == []
+    assert page.evaluate(SIDEWAYS_OVERFLOW) == 0
+    page.set_viewport_size(size)
 
 
 def test_axe_finds_no_violation_in_bulk_decisions(page: Page, desk: ModeratorBrowser):
