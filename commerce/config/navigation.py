@@ -1,4 +1,4 @@
-"""Sidebar of the admin: moderation and the dashboard first, then every app."""
+"""Sidebar of the admin: moderation, the dashboard and the state of the installation first, then every app."""
 
 from typing import Any
 
@@ -19,6 +19,9 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     if getattr(request.user, "role", None) in ALLOWED_ROLES:
         dashboard = {"title": _("Dashboard"), "icon": "monitoring", "link": f"{reverse('admin:index')}dashboard/"}
         groups.append({"title": _("Analytics"), "items": [dashboard]})
+    if getattr(request.user, "is_superuser", False):
+        health = {"title": _("Health"), "icon": "monitor_heart", "link": reverse("health_page")}
+        groups.append({"title": _("Operation"), "items": [health]})
     return [*groups, *_app_groups(request)]
 
 

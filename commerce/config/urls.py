@@ -7,9 +7,11 @@ from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
 
+from commerce.metrics.health_checks import CHECKS
 from shared.api.admin.labels import translate_admin
 from shared.api.openapi import DeprecatedSchemaView, deprecation_headers
 from shared.observability.health import livez, readyz
+from shared.serving.health_page import health_page
 from shared.serving.landing import Link, landing_page
 from shared.serving.storage_checks import check_database, check_disk
 
@@ -62,6 +64,7 @@ urlpatterns = [
     path("", include("commerce.storefront.urls")),
     path("media/", include("commerce.attachments.media.urls")),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
+    path("admin/health/", health_page(CHECKS), name="health_page"),
     path("admin/", include("commerce.analytics.dashboard.urls")),
     path("admin/", admin.site.urls),
     path("", include("commerce.metrics.urls")),

@@ -3,11 +3,9 @@
 import asyncio
 import os
 import shutil
-from datetime import timedelta
 from pathlib import Path
 
 from django.conf import settings
-from django.utils import timezone
 
 from inference.batches.models import Batch
 from inference.config.celery import app, waiting
@@ -26,9 +24,7 @@ from shared.observability.checks import (
     check_workers,
 )
 from shared.serving.storage_checks import written_folders
-from shared.webhooks.models import Delivery, DeliveryState, Endpoint
-
-FAILED_DELIVERIES_WINDOW = timedelta(days=1)
+from shared.webhooks.checks import check_webhooks
 
 
 def check_accounts() -> list[Finding]:
@@ -88,16 +84,9 @@ def check_models() -> list[Finding]:
     return [*findings, Finding("models", bool(usable), ", ".join(usable) or "There are none.")]
 
 
-def check_webhooks() -> list[Finding]:
-    """Return whether deliveries failed for good lately, and which webhooks their receivers switched off."""
-    since = timezone.now() - FAILED_DELIVERIES_WINDOW
-    failed = Delivery.objects.filter(state=DeliveryState.FAILED, finished_at__gte=since).count()
-    advice = "stoa webhooks failed lists them, stoa webhooks redeliver sends them again."
-    off = Endpoint.objects.filter(is_enabled=False, disabled_by=Endpoint.DisabledBy.RECEIVER).count()
-    return [
-        Finding("webhooks", not failed, f"{failed} deliveries failed within a day.", advice if failed else ""),
-        *([Finding("webhooks", True, f"{off} are off, since their receivers are gone.")] if off else []),
-    ]
+def check_deliveries() -> list[Finding]:
+    """Return whether deliveries of webhooks failed for good lately."""
+    return check_webhooks("stoa webhooks failed lists them, stoa webhooks redeliver sends them again.")
 
 
 def check_data_folders() -> list[Finding]:
@@ -119,7 +108,7 @@ CHECKS: tuple[Check, ...] = (
     check_queues,
     check_model_host,
     check_models,
-    check_webhooks,
+    check_deliveries,
     check_data_folders,
     check_compiler,
 )

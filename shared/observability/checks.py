@@ -19,6 +19,8 @@ from celery import Celery
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from kombu.exceptions import OperationalError
 
 MIN_FREE_BYTES = 1_000_000_000
@@ -48,14 +50,15 @@ def run_checks(checks: Sequence[Check]) -> list[Finding]:
             findings += check()
         except DatabaseError as error:
             reason = str(error).strip().partition("\n")[0]
-            findings.append(Finding(check.__name__.removeprefix("check_"), False, f"The database fails: {reason}."))
+            found = _("The database fails: %(reason)s.") % {"reason": reason}
+            findings.append(Finding(_("database"), False, found))
     return findings
 
 
 def check_version() -> list[Finding]:
     """Return the versions of this installation."""
     versions = f"Stoa {settings.VERSION}, Python {platform.python_version()}, Django {django.get_version()}."
-    return [Finding("version", True, versions)]
+    return [Finding(_("version"), True, versions)]
 
 
 def check_database() -> list[Finding]:
@@ -65,16 +68,19 @@ def check_database() -> list[Finding]:
         missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
         name = _database_name()
         if missing:
-            found = f"{name}: {len(missing)} migrations are missing."
-            return [
-                Finding(
-                    "database", False, found, f"Create the tables with: python manage_{settings.PROJECT}.py migrate"
-                )
-            ]
-        return [Finding("database", True, f"{name}."), *_check_clock()]
+            text = ngettext(
+                "%(database)s: %(count)s migration is missing.",
+                "%(database)s: %(count)s migrations are missing.",
+                len(missing),
+            )
+            advice = _("Create the tables with: %(command)s") % {
+                "command": f"python manage_{settings.PROJECT}.py migrate"
+            }
+            return [Finding(_("database"), False, text % {"database": name, "count": len(missing)}, advice)]
+        return [Finding(_("database"), True, f"{name}."), *_check_clock()]
     except DatabaseError as error:
         reason = str(error).strip().partition("\n")[0]
-        return [Finding("database", False, f"{reason}.", "Start the database, or correct DATABASE_URL.")]
+        return [Finding(_("database"), False, f"{reason}.", _("Start the database, or correct DATABASE_URL."))]
 
 
 def _database_name() -> str:
@@ -92,39 +98,41 @@ def _check_clock() -> list[Finding]:
         cursor.execute("SELECT extract(epoch FROM clock_timestamp())")
         difference = float(cursor.fetchone()[0]) - time.time()
     is_ok = abs(difference) <= MAX_CLOCK_DIFFERENCE_SECONDS
-    found = f"{abs(difference):.1f} s {'behind' if difference > 0 else 'ahead of'} the database."
-    return [Finding("clock", is_ok, found, "" if is_ok else "Synchronize both by NTP: tokens and links expire.")]
+    text = _("%(seconds)s s behind the database.") if difference > 0 else _("%(seconds)s s ahead of the database.")
+    found = text % {"seconds": f"{abs(difference):.1f}"}
+    advice = "" if is_ok else _("Synchronize both by NTP: tokens and links expire.")
+    return [Finding(_("clock"), is_ok, found, advice)]
 
 
 def check_redis() -> list[Finding]:
     """Return whether Redis answers, if one is configured."""
     if not settings.REDIS_URL:
-        return [Finding("redis", True, "None: each process counts limits for itself.")]
+        return [Finding("redis", True, _("None: each process counts limits for itself."))]
     try:
         with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=REDIS_TIMEOUT_SECONDS) as client:
             client.ping()
             memory = client.info("memory")["used_memory_human"]
     except redis.RedisError as error:
-        return [
-            Finding("redis", False, f"It does not answer: {str(error).rstrip('.')}.", "Start it, or correct REDIS_URL.")
-        ]
-    return [Finding("redis", True, f"It answers, and uses {memory}.")]
+        found = _("It does not answer: %(reason)s.") % {"reason": str(error).rstrip(".")}
+        return [Finding("redis", False, found, _("Start it, or correct REDIS_URL."))]
+    return [Finding("redis", True, _("It answers, and uses %(memory)s.") % {"memory": memory})]
 
 
 def check_workers(app: Celery, count_queued: Callable[[], int]) -> list[Finding]:
     """Return whether workers answer, and how many tasks wait for them."""
     if not app.conf.broker_url:
-        advice = "Set REDIS_URL, and start a worker."
-        return [Finding("workers", False, "There is no broker, so no worker gets tasks.", advice)]
+        advice = _("Set REDIS_URL, and start a worker.")
+        return [Finding(_("workers"), False, _("There is no broker, so no worker gets tasks."), advice)]
     try:
         answers = app.control.ping(timeout=WORKER_TIMEOUT_SECONDS)
     except OperationalError as error:
-        found = f"The broker does not answer: {str(error).rstrip('.')}."
-        return [Finding("workers", False, found, "Start it, or correct REDIS_URL or STOA_BROKER_URL.")]
-    found = f"{len(answers or [])} answer, and {count_queued()} tasks wait."
+        found = _("The broker does not answer: %(reason)s.") % {"reason": str(error).rstrip(".")}
+        return [Finding(_("workers"), False, found, _("Start it, or correct REDIS_URL or STOA_BROKER_URL."))]
+    numbers = {"workers": len(answers or []), "tasks": count_queued()}
+    found = _("Workers that answer: %(workers)s. Tasks that wait: %(tasks)s.") % numbers
     if not answers:
-        return [Finding("workers", False, found, "Start one; its log says why if it ends.")]
-    return [Finding("workers", True, found)]
+        return [Finding(_("workers"), False, found, _("Start one; its log says why if it ends."))]
+    return [Finding(_("workers"), True, found)]
 
 
 def check_disk(folders: Iterable[Path]) -> list[Finding]:
@@ -142,9 +150,10 @@ def _check_folder(folder: Path) -> Finding:
             file.write(b"0")
         free = shutil.disk_usage(folder).free
     except OSError as error:
-        advice = "Give it to the user that runs Stoa (chown), and mount it for writing."
-        return Finding("disk", False, f"{folder} cannot be written: {error.strerror}.", advice)
-    found = f"{folder}: {free / 1e9:.1f} GB free."
+        advice = _("Give it to the user that runs Stoa (chown), and mount it for writing.")
+        text = _("%(folder)s cannot be written: %(reason)s.") % {"folder": folder, "reason": error.strerror}
+        return Finding(_("disk"), False, text, advice)
+    found = _("%(folder)s: %(size)s GB free.") % {"folder": folder, "size": f"{free / 1e9:.1f}"}
     if free < MIN_FREE_BYTES:
-        return Finding("disk", False, found, "Delete files there, or move the data with STOA_HOME.")
-    return Finding("disk", True, found)
+        return Finding(_("disk"), False, found, _("Delete files there, or move the data with STOA_HOME."))
+    return Finding(_("disk"), True, found)

@@ -21,7 +21,7 @@ from tests.shared.accounts.forged import forged_tokens
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 # Pages with a session of their own, which Django's admin guards (row X2).
-PAGES = ("/admin", "/admin/")
+PAGES = ("/admin", "/admin/", "/admin/health/")
 PLAIN = ("/", "/livez", "/readyz")  # plain functions, which have no list of methods
 
 pytestmark = [pytest.mark.django_db, pytest.mark.no_database]
