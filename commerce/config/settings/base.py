@@ -221,7 +221,7 @@ DESCRIPTIONS_WEBHOOK_SECRET = webhook_secret(env, "STOA_DESCRIPTIONS_WEBHOOK_SEC
 UNFOLD = {
     "SITE_TITLE": "Stoa commerce",
     "SITE_HEADER": "Stoa commerce",
-    "SITE_SUBHEADER": f"Version {VERSION}",
+    "SITE_SUBHEADER": VERSION,
     "ACCOUNT": UNFOLD_ACCOUNT,
     "STYLES": [lambda request: static("moderation/lists.css")],
     "SIDEBAR": {"navigation": "commerce.config.navigation.navigation"},

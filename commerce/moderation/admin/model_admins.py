@@ -22,7 +22,7 @@ from commerce.moderation.admin import (
     statistics_views,
     transparency_views,
 )
-from commerce.moderation.admin.labels import KINDS
+from commerce.moderation.admin.labels import KINDS, reason_name
 from commerce.moderation.admin.presenters import DecisionLine
 from commerce.moderation.models import Case, Decision, DecisionTemplate, ReportReason
 from shared.api.admin.base import IndexedEmptyFieldListFilter, LargeTableAdmin, NoDeleteMixin, ReadOnlyAdminMixin
@@ -107,8 +107,12 @@ class DecisionAdmin(ReadOnlyAdminMixin, LargeTableAdmin):
 class ReportReasonAdmin(NoDeleteMixin, ModelAdmin):
     """Reasons of reports. A reason that is no longer wanted is switched off, since reports refer to it."""
 
-    list_display = ["name", "code", "severity", "due_hours", "position", "is_active"]
+    list_display = ["shown_name", "code", "severity", "due_hours", "position", "is_active"]
     list_editable = ["position", "is_active"]
+
+    @admin.display(description=_("name"), ordering="name")
+    def shown_name(self, reason: ReportReason) -> str:
+        return reason_name(reason)
 
 
 @admin.register(DecisionTemplate)
