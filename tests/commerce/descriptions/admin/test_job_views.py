@@ -142,7 +142,7 @@ def test_errors_are_translated_to_german(
         in admin_client.post(f"{JOBS}{job.pk}/cancel/", headers=german, follow=True).text
     )
     page = admin_client.post(f"{JOBS}new/", data, headers=german).text
-    assert "Dieser Laden hat heute noch 2 von 2 Beschreibungen übrig." in page
+    assert "Dieser Shop hat heute noch 2 von 2 Beschreibungen übrig." in page
 
 
 def test_no_products_redirects_to_the_product_list(admin_client: Client):
