@@ -10,6 +10,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "commerce.config.settings.base")
 PERIODIC_TASKS = {
     "commerce.attachments.tasks.collect": 600.0,
     "commerce.moderation.tasks.send_notices": 30.0,
+    "commerce.moderation.tasks.update_suggestions": 30.0,
     "commerce.analytics.tasks.keep_up": 10.0,
     "commerce.analytics.tasks.reconcile": 600.0,
     "commerce.analytics.tasks.compute_requested_reports": 5.0,

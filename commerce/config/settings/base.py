@@ -130,6 +130,8 @@ MODERATION_AUTO_HIDE_AFTER = env.int("STOA_MODERATION_AUTO_HIDE_AFTER")
 MODERATION_UNDO_WINDOW = timedelta(minutes=env.int("STOA_MODERATION_UNDO_MINUTES"))
 MODERATION_APPEAL_WINDOW = timedelta(days=env.int("STOA_MODERATION_APPEAL_DAYS"))
 MODERATION_SECOND_LOOK_INTERVAL = env.int("STOA_MODERATION_SECOND_LOOK_INTERVAL")
+# Similar past decisions and suggestions, by vectors of SEARCH_MODEL.
+MODERATION_SUGGESTIONS = env.bool("STOA_MODERATION_SUGGESTIONS")
 
 # Storage of attachments: a folder of this machine or an S3 bucket.
 STORAGE = env.str("STOA_STORAGE")
@@ -192,6 +194,7 @@ if not CELERY_BROKER_URL:
         "commerce.analytics.tasks.compute_requested_reports": 5.0,
         "commerce.catalog.search.tasks.update_index": 10.0,
         "commerce.catalog.search.tasks.update_vectors": 10.0,
+        "commerce.moderation.tasks.update_suggestions": 30.0,
         "shared.accounts.tasks.clear_expired": 3600.0,
         "shared.sqlite.tasks.refresh_statistics": 6 * 3600.0,
         "shared.webhooks.tasks.deliver": 1.0,

@@ -17,6 +17,7 @@ from commerce.moderation.admin.forms import BULK_ACTIONS, BulkDecisionForm, Deci
 from commerce.moderation.admin.labels import ACTIONS, translate_error
 from commerce.moderation.admin.presenters import DecisionLine, QueueRow
 from commerce.moderation.admin.queue_views import get_moderator, list_query
+from commerce.moderation.admin.suggestions import record_suggestion
 from commerce.moderation.decisions import Action, DecisionMessage
 from commerce.moderation.models import Case, Decision
 from commerce.moderation.queue.bulk import decide_case, decide_cases, preview_decision
@@ -42,6 +43,7 @@ def decide(request: HttpRequest, case_id: int) -> HttpResponse:
         decision = make(case_id=case_id, moderator=moderator, message=form.message(), now=now)
     except ApiError as error:
         return _refused(request, case_id, _explain_refusal(case_id, moderator, error), error.problem.status)
+    record_suggestion(decision, form.cleaned_data["suggested"])
     return _decided(request, decision)
 
 

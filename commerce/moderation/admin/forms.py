@@ -145,6 +145,8 @@ class DecisionForm(DecisionMessageForm):
     action = forms.ChoiceField(
         choices=[*BULK_ACTIONS.items(), (Action.SHOWN, ""), (Action.RESTORED, ""), (Action.ESCALATED, "")]
     )
+    # What the page suggested, for the statistics.
+    suggested = forms.ChoiceField(choices=[("", ""), (Action.ACCEPTED, ""), (Action.REJECTED, "")], required=False)
 
 
 class BulkDecisionForm(DecisionMessageForm):

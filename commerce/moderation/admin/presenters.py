@@ -128,6 +128,7 @@ class QueueRow:
             (case.is_brigaded, Badge(text=_("Brigading?"), tone="danger")),
             (bool(case.reason), Badge(text=self.reason, tone=SEVERITY_TONES.get(case.severity, "plain"))),
             (self.is_overdue, Badge(text=_("Overdue"), tone="danger")),
+            (self.item.alike > 1, Badge(text=_("%(count)d alike") % {"count": self.item.alike}, tone="plain")),
         ]
         return [badge for is_so, badge in shown if is_so]
 

@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 
 from commerce.moderation.admin.forms import BULK_ACTIONS, QueueForm
 from commerce.moderation.admin.presenters import DecisionLine, ItemDetails, QueueRow
+from commerce.moderation.admin.suggestions import SimilarLine, suggestion_line
 from commerce.moderation.models import Case, Decision, DecisionTemplate
 from commerce.moderation.queue.listing import MAX_COUNTED_CASES, count_cases, filter_queue, queue_page, read_case_file
 from commerce.moderation.queue.search import search
@@ -69,12 +70,7 @@ def show_item(request: HttpRequest, case_id: int) -> HttpResponse:
     """Show the page of one case, waiting or decided."""
     now = timezone.now()
     item = get_item(case_id, get_moderator(request), now)
-    context = {
-        "item": item,
-        "row": item.row,
-        "now": now,
-        "templates": offered_templates(read_templates(), item.row.case),
-    }
+    context = {"now": now, **_item_context(item, read_templates())}
     if request.GET.get("part"):
         return render(request, "moderation/_item.html", context)
     title = {"title": _("%(kind)s %(id)d") % {"kind": item.row.kind, "id": item.row.case.model_id}}
@@ -138,13 +134,30 @@ def _selected_item(
     else:
         index, item = -1, get_item(requested, get_moderator(request), now)
     following = ids[index + 1] if index + 1 < len(ids) else None
+    return {"is_asked": requested is not None, "following_id": following, **_item_context(item, templates)}
+
+
+def _item_context(item: ItemDetails, templates: Sequence[DecisionTemplate]) -> dict[str, Any]:
+    offered = offered_templates(templates, item.row.case)
+    suggested = suggestion_line(item.file, _of_suggestion(templates, item))
+    if suggested and suggested.template and suggested.template not in offered:
+        offered = [*offered, suggested.template]
     return {
         "item": item,
         "row": item.row,
-        "is_asked": requested is not None,
-        "following_id": following,
-        "templates": offered_templates(templates, item.row.case),
+        "templates": offered,
+        "suggested": suggested,
+        "similar": [SimilarLine(each) for each in item.file.advice.similar],
+        "alike": item.file.advice.alike,
     }
+
+
+def _of_suggestion(templates: Sequence[DecisionTemplate], item: ItemDetails) -> list[DecisionTemplate]:
+    """Return the templates for the suggested reason, in the language of the case first."""
+    suggestion = item.file.advice.suggestion
+    reason = suggestion.reason if suggestion else None
+    found = [template for template in templates if reason and template.reason_id == reason.pk]
+    return sorted(found, key=lambda each: (each.language != item.row.case.language, each.name))
 
 
 def _item(row: QueueRow, now: datetime) -> ItemDetails:

@@ -1,6 +1,7 @@
 """View of the queue's statistics."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
@@ -13,6 +14,7 @@ from commerce.moderation.admin.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, W
 from commerce.moderation.admin.labels import short_age
 from commerce.moderation.queue.second_looks import second_look_figures
 from commerce.moderation.queue.statistics import QueueAges, QueueStatistics, queue_statistics
+from commerce.moderation.suggestions.reading import suggestion_figures
 
 FRAME: dict[str, float] = {
     "width": WIDTH,
@@ -51,6 +53,7 @@ def show_statistics(request: HttpRequest) -> HttpResponse:
         "oldest": short_age(figures.oldest_age) if figures.oldest_age is not None else "",
         "today": figures.days[-1],
         "second_looks": second_look_figures(now=now),
+        "suggestions": suggestion_figures(since=now - timedelta(days=30)),
         "charts": [_ages(figures.ages), _decisions(figures), _agreement(figures)],
         "frame": FRAME,
     }

@@ -9,6 +9,7 @@ from commerce.moderation.models.reasons import DecisionTemplate, ReportReason
 from commerce.moderation.models.reports import AbuseReport, ContentKind, Reporter, ReportQuerySet
 from commerce.moderation.models.sanctions import Sanction, SanctionQuerySet
 from commerce.moderation.models.second_looks import SecondLook, SecondLookQuerySet
+from commerce.moderation.models.suggestions import CaseVector, DecisionSuggestion, SuggestionModel
 
 __all__ = [
     "AbuseReport",
@@ -16,8 +17,10 @@ __all__ = [
     "AppealQuerySet",
     "Case",
     "CaseQuerySet",
+    "CaseVector",
     "ContentKind",
     "Decision",
+    "DecisionSuggestion",
     "DecisionTemplate",
     "HoldingRule",
     "Notice",
@@ -29,4 +32,5 @@ __all__ = [
     "SanctionQuerySet",
     "SecondLook",
     "SecondLookQuerySet",
+    "SuggestionModel",
 ]

@@ -10,6 +10,7 @@ from django.db.models import Count, Max, Q, QuerySet
 from commerce.moderation.models import AbuseReport, Appeal, Case, ContentKind, Decision, Reporter, Sanction
 from commerce.moderation.models.reasons import DEFAULT_DUE_TIME
 from commerce.moderation.reportable_content import CONTENT_MODELS, Reportable
+from commerce.moderation.suggestions.reading import NO_ADVICE, CaseAdvice, count_alike, read_advice
 from commerce.moderation.trust import reporter_weight
 from shared.accounts.models import User
 
@@ -75,17 +76,22 @@ def filter_queue(filters: QueueFilters, *, order: str = "newest", now: datetime)
 
 @dataclass(frozen=True, kw_only=True)
 class QueueItem:
-    """A case with its content, its author, product and shop, and the moderator who has it open now (`claimant`)."""
+    """A case with its content, its author, product and shop, and the moderator who has it open now (`claimant`).
+
+    `alike` counts the waiting cases with nearly the same content, this one included; 0 if there is no other.
+    """
 
     case: Case
     content: Reportable
     claimant: User | None
     read_at: datetime
+    alike: int = 0
 
 
 def queue_page(cases: "QuerySet[Case]", *, now: datetime) -> list[QueueItem]:
     """Return the items of a slice of `filter_queue`, in a fixed number of queries."""
-    page = list(cases.select_related("claimed_by", "reason"))
+    page = list(cases.select_related("claimed_by", "reason", "vector"))
+    alike = count_alike(page)
     contents = {kind: _contents(kind, [case for case in page if case.model_type == kind]) for kind in ContentKind}
     return [
         QueueItem(
@@ -93,6 +99,7 @@ def queue_page(cases: "QuerySet[Case]", *, now: datetime) -> list[QueueItem]:
             content=contents[ContentKind(case.model_type)][case.model_id],
             claimant=case.claimant(now),
             read_at=now,
+            alike=alike.get(case.pk, 0),
         )
         for case in page
     ]
@@ -152,6 +159,7 @@ class CaseFile:
     decisions: Sequence[Decision]
     appeal: Appeal | None
     undoable: Decision | None
+    advice: CaseAdvice = NO_ADVICE
 
 
 def read_case_file(item: QueueItem, *, now: datetime) -> CaseFile:
@@ -164,13 +172,15 @@ def read_case_file(item: QueueItem, *, now: datetime) -> CaseFile:
         if case.state == Case.State.APPEALED
         else Appeal.objects.none()
     )
+    reports = case_reports(case)
     return CaseFile(
         item=item,
         author=author_history(item.content.user_id, now=now),
-        reports=case_reports(case),
+        reports=reports,
         decisions=decisions,
         appeal=appeals.first(),
         undoable=next((each for each in decisions if each.pk == last and each.can_be_undone(now)), None),
+        advice=read_advice(case, item.content, _open_messages(reports), has_alike=item.alike > 1),
     )
 
 
@@ -185,6 +195,10 @@ def case_reports(case: Case) -> list[CaseReport]:
         CaseReport(report=report, reporter=_record(getattr(report.user, "reporter", None)))
         for report in reports[:MAX_SHOWN_REPORTS]
     ]
+
+
+def _open_messages(reports: Sequence[CaseReport]) -> list[str]:
+    return [line.report.message for line in reports if line.report.status == AbuseReport.Status.OPEN]
 
 
 def _record(reporter: Reporter | None) -> ReporterRecord:

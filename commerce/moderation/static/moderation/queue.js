@@ -91,6 +91,7 @@
   }
 
   async function arrive(id) {
+    for (const button of pane.querySelectorAll("[data-take]")) button.hidden = false;
     lookAhead(nextId(id));
     loadMore();
     if (!pane.querySelector("[data-waiting='1']")) return;
@@ -248,10 +249,21 @@
     }
   });
   pane.addEventListener("click", (event) => {
+    const taken = event.target.closest("[data-take]");
+    if (taken) return take(taken);
     if (!event.target.closest("[data-back]") || !isNarrow()) return;
     event.preventDefault();
     toList();
   });
+  // Nothing is decided by it: the form is filled, and the button of the verdict has the focus.
+  function take(button) {
+    const template = document.getElementById("template");
+    if (template && button.dataset.template) {
+      template.value = button.dataset.template;
+      template.dispatchEvent(new Event("change", { bubbles: true }));
+    }
+    pane.querySelector(`[data-decide] [value="${button.dataset.take}"][data-key]`)?.focus();
+  }
   function toList() {
     root.classList.remove("mod-shows-item");
     const address = new URL(location.href);
