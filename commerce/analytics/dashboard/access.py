@@ -11,6 +11,7 @@ from django.contrib.auth.views import LogoutView, redirect_to_login
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import reverse
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 
 from shared.accounts.admin.forms import AdminSignInForm
@@ -18,7 +19,7 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 
 ALLOWED_ROLES = frozenset({Role.SUPER_ADMIN, Role.STORE_OWNER, Role.STAFF})
-INVALID_LOGIN = "Please enter the e-mail and the password of a shop's owner or staff, or of a super admin."
+INVALID_LOGIN = _("Please enter the e-mail and the password of a shop's owner or staff, or of a super admin.")
 View = Callable[..., HttpResponseBase]
 
 

@@ -1,15 +1,17 @@
 """Panels of the dashboard: its data as tiles, tables and charts for the templates."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from commerce.analytics.dashboard.charts import ChartSeries, ColumnChart, column_chart
 from commerce.analytics.dashboard.data import CategorySalesRow, DashboardData
-from commerce.analytics.dashboard.periods import ColumnSums, axis_label, range_label
-from commerce.analytics.reports.date_ranges import DateRange
+from commerce.analytics.dashboard.periods import ColumnSums, axis_label, day_label, range_label
 from commerce.analytics.reports.products import CategoryCount
 from commerce.analytics.reports.sales_figures import AttributeSales, CustomerSales, ProductSales
 from commerce.catalog.admin_money import format_money
@@ -20,8 +22,14 @@ MAX_ROWS = 10  # the CSV file of a table has more
 NO_VALUE = "\u2013"
 Sales = AttributeSales | ProductSales | CustomerSales
 
-PENDING = "Being computed. Reload the page in a few seconds."
-COMPLETING = "Sales count once an order is complete: move orders on as they are delivered."
+PENDING = gettext_lazy("Being computed. Reload the page in a few seconds.")
+COMPLETING = gettext_lazy("Sales count once an order is complete: move orders on as they are delivered.")
+UNITS: Mapping[str, str | Promise] = {
+    "day": gettext_lazy("day"),
+    "week": gettext_lazy("week"),
+    "month": gettext_lazy("month"),
+    "year": gettext_lazy("year"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,12 +72,12 @@ def tiles(data: DashboardData) -> list[Tile]:
     current, previous, currency = data.totals, data.previous_totals, data.report.scope.currency
     average, previous_average = current.average_order_value, previous.average_order_value if previous else None
     return [
-        _tile("Revenue", current.revenue, previous.revenue if previous else None, currency),
-        _tile("Placed revenue", current.placed_revenue, previous.placed_revenue if previous else None, currency),
-        _tile("Orders", current.orders, previous.orders if previous else None),
-        _tile("Average order value", average, previous_average, currency),
-        _tile("Refunds", current.refunds, previous.refunds if previous else None, currency),
-        _tile("New customers", current.new_customers, previous.new_customers if previous else None),
+        _tile(_("Revenue"), current.revenue, previous.revenue if previous else None, currency),
+        _tile(_("Placed revenue"), current.placed_revenue, previous.placed_revenue if previous else None, currency),
+        _tile(_("Orders"), current.orders, previous.orders if previous else None),
+        _tile(_("Average order value"), average, previous_average, currency),
+        _tile(_("Refunds"), current.refunds, previous.refunds if previous else None, currency),
+        _tile(_("New customers"), current.new_customers, previous.new_customers if previous else None),
         _returning_customers_tile(data),
     ]
 
@@ -77,9 +85,9 @@ def tiles(data: DashboardData) -> list[Tile]:
 def chart_panels(data: DashboardData) -> list[Panel]:
     currency = data.report.scope.currency
     return [
-        _chart_panel(data, "revenue", "Revenue", _revenue_note(data), currency),
-        _chart_panel(data, "orders", "Orders", "Orders in any status, by the day they were placed."),
-        _chart_panel(data, "refunds", "Refunds", "Approved refunds, by the day of their approval.", currency),
+        _chart_panel(data, "revenue", _("Revenue"), _revenue_note(data), currency),
+        _chart_panel(data, "orders", _("Orders"), _("Orders in any status, by the day they were placed.")),
+        _chart_panel(data, "refunds", _("Refunds"), _("Approved refunds, by the day of their approval."), currency),
     ]
 
 
@@ -89,20 +97,20 @@ def statuses_panel(data: DashboardData) -> Panel:
     names = dict(Order.Status.choices)
     return Panel(
         name="statuses",
-        title="Orders by status",
+        title=_("Orders by status"),
         table="statuses",
-        note="Orders placed in this period, by their status now.",
-        header=["Status", "Orders", "Share", "Placed"],
+        note=_("Orders placed in this period, by their status now."),
+        header=[_("Status"), _("Orders"), _("Share"), _("Placed")],
         rows=[
             PanelRow(
-                label=names[row.status],
+                label=_(names[row.status]),
                 cells=[f"{row.orders:,}", f"{row.orders / total:.1%}", _money(data, row.placed_revenue)],
                 bar_width=f"{row.orders / total:.1%}",
             )
             for row in counts
             if row.orders
         ],
-        empty="No orders in this period. Choose a longer one above.",
+        empty=_("No orders in this period. Choose a longer one above."),
     )
 
 
@@ -112,10 +120,10 @@ def shops_panel(data: DashboardData, query: str) -> Panel:
     max_revenue = max((row.revenue for row in shops), default=0)
     return Panel(
         name="shops",
-        title="By shop",
+        title=_("By shop"),
         table="shops",
-        note="Revenue without delivery and tax, highest first.",
-        header=["Shop", "Revenue", "Orders", "Refunds"],
+        note=_("Revenue without delivery and tax, highest first."),
+        header=[_("Shop"), _("Revenue"), _("Orders"), _("Refunds")],
         rows=[
             PanelRow(
                 label=row.name,
@@ -125,35 +133,35 @@ def shops_panel(data: DashboardData, query: str) -> Panel:
             )
             for row in shops
         ],
-        empty="No shop sold anything in this period. Choose a longer one above.",
+        empty=_("No shop sold anything in this period. Choose a longer one above."),
     )
 
 
 def category_sales_panel(data: DashboardData) -> Panel:
     rows = data.category_sales_rows(MAX_ROWS)
-    note = f"Complete orders of all time; revenue{_as_of(data)}. A product in two categories counts in both."
+    note = _("Complete orders of all time; revenue%(as_of)s. A product in two categories counts in both.")
     return Panel(
         name="category-sales",
-        title="Sales by category",
+        title=_("Sales by category"),
         table="category-sales",
-        note=_with_language(data, note),
-        header=["Category", "Shop", "Units", "Revenue"],
+        note=_with_language(data, note % {"as_of": _as_of(data)}),
+        header=[_("Category"), _("Shop"), _("Units"), _("Revenue")],
         text_columns=[1],
         rows=[
             replace(panel_row, cells=[*panel_row.cells, _money(data, row.revenue)])
             for panel_row, row in zip(_category_rows(rows), rows, strict=True)
         ],
-        empty=_empty_text(data, f"Nothing has been sold yet. {COMPLETING}"),
+        empty=_empty_text(data, _("Nothing has been sold yet.") + f" {COMPLETING}"),
     )
 
 
 def attribute_sales_panel(data: DashboardData) -> Panel:
     return Panel(
         name="attribute-sales",
-        title="Sales by attribute",
+        title=_("Sales by attribute"),
         table="attribute-sales",
-        note=_with_language(data, f"Variations in complete orders of all time{_as_of(data)}."),
-        header=["Value", "Attribute", "Shop", "Units", "Revenue"],
+        note=_with_language(data, _("Variations in complete orders of all time%(as_of)s.") % {"as_of": _as_of(data)}),
+        header=[_("Value"), _("Attribute"), _("Shop"), _("Units"), _("Revenue")],
         text_columns=[1, 2],
         rows=_ranked_rows(
             data,
@@ -161,7 +169,7 @@ def attribute_sales_panel(data: DashboardData) -> Panel:
             lambda row: PanelRow(label=row.value, cells=[row.attribute, row.shop, f"{row.units:,}"]),
         ),
         empty=_report_empty_text(
-            data, "No variation has been sold yet. Give products attributes and variations to compare their sales."
+            data, _("No variation has been sold yet. Give products attributes and variations to compare their sales.")
         ),
     )
 
@@ -169,10 +177,10 @@ def attribute_sales_panel(data: DashboardData) -> Panel:
 def top_products_panel(data: DashboardData, *, with_links: bool) -> Panel:
     return Panel(
         name="top-products",
-        title="Products by revenue",
+        title=_("Products by revenue"),
         table="top-products",
-        note=_with_language(data, f"Complete orders of all time{_as_of(data)}."),
-        header=["Product", "Shop", "Units", "Revenue"],
+        note=_with_language(data, _("Complete orders of all time%(as_of)s.") % {"as_of": _as_of(data)}),
+        header=[_("Product"), _("Shop"), _("Units"), _("Revenue")],
         text_columns=[1],
         rows=_ranked_rows(
             data,
@@ -183,17 +191,17 @@ def top_products_panel(data: DashboardData, *, with_links: bool) -> Panel:
                 cells=[row.shop, f"{row.units:,}"],
             ),
         ),
-        empty=_report_empty_text(data, f"Nothing has been sold yet. {COMPLETING}"),
+        empty=_report_empty_text(data, _("Nothing has been sold yet.") + f" {COMPLETING}"),
     )
 
 
 def top_customers_panel(data: DashboardData, *, with_links: bool) -> Panel:
     return Panel(
         name="top-customers",
-        title="Customers by revenue",
+        title=_("Customers by revenue"),
         table="top-customers",
-        note=f"Revenue of complete orders and number of all orders, of all time{_as_of(data)}.",
-        header=["Customer", "Orders", "Revenue"],
+        note=_("Revenue of complete orders and number of all orders, of all time%(as_of)s.") % {"as_of": _as_of(data)},
+        header=[_("Customer"), _("Orders"), _("Revenue")],
         rows=_ranked_rows(
             data,
             data.top_customer_rows(MAX_ROWS),
@@ -203,30 +211,30 @@ def top_customers_panel(data: DashboardData, *, with_links: bool) -> Panel:
                 cells=[f"{row.orders:,}"],
             ),
         ),
-        empty=f"No customer has a complete order yet. {COMPLETING}" if data.figures else PENDING,
+        empty=_("No customer has a complete order yet.") + f" {COMPLETING}" if data.figures else str(PENDING),
     )
 
 
 def category_products_panel(data: DashboardData) -> Panel:
     return Panel(
         name="category-products",
-        title="Products by category",
+        title=_("Products by category"),
         table="category-products",
-        note=_with_language(data, "Products of today, in any status."),
-        header=["Category", "Shop", "Products"],
+        note=_with_language(data, _("Products of today, in any status.")),
+        header=[_("Category"), _("Shop"), _("Products")],
         text_columns=[1],
         rows=_category_rows(data.category_product_rows(MAX_ROWS)),
-        empty=_empty_text(data, "No product is in a category yet. Choose categories when you edit a product."),
+        empty=_empty_text(data, _("No product is in a category yet. Choose categories when you edit a product.")),
     )
 
 
 def top_rated_panel(data: DashboardData, *, with_links: bool) -> Panel:
     return Panel(
         name="top-rated",
-        title="Top rated products",
+        title=_("Top rated products"),
         table="top-rated",
-        note=_with_language(data, "Average of one to five stars, over all time."),
-        header=["Product", "Stars", "Reviews"],
+        note=_with_language(data, _("Average of one to five stars, over all time.")),
+        header=[_("Product"), _("Stars"), _("Reviews")],
         rows=[
             PanelRow(
                 label=row.name,
@@ -235,17 +243,17 @@ def top_rated_panel(data: DashboardData, *, with_links: bool) -> Panel:
             )
             for row in data.top_rated_rows(MAX_ROWS)
         ],
-        empty=_empty_text(data, "No reviews yet. Customers can write them once their order is complete."),
+        empty=_empty_text(data, _("No reviews yet. Customers can write them once their order is complete.")),
     )
 
 
 def low_stock_panel(data: DashboardData, *, with_links: bool) -> Panel:
     return Panel(
         name="low-stock",
-        title="Low stock",
+        title=_("Low stock"),
         table="low-stock",
-        note=_with_language(data, f"Fewer than {LOW_STOCK_QUANTITY} units left, fewest first."),
-        header=["Product", "Shop", "SKU", "Left"],
+        note=_with_language(data, _("Fewer than %(count)d units left, fewest first.") % {"count": LOW_STOCK_QUANTITY}),
+        header=[_("Product"), _("Shop"), _("SKU"), _("Left")],
         text_columns=[1, 2],
         rows=[
             PanelRow(
@@ -255,7 +263,7 @@ def low_stock_panel(data: DashboardData, *, with_links: bool) -> Panel:
             )
             for row in data.low_stock_rows(MAX_ROWS)
         ],
-        empty=_empty_text(data, f"Every product has {LOW_STOCK_QUANTITY} units or more."),
+        empty=_empty_text(data, _("Every product has %(count)d units or more.") % {"count": LOW_STOCK_QUANTITY}),
     )
 
 
@@ -270,21 +278,21 @@ def _ranked_rows(data: DashboardData, ranking: Sequence[Sales], describe: Callab
 
 
 def _returning_customers_tile(data: DashboardData) -> Tile:
-    name = "Returning customers"
+    name = _("Returning customers")
     if data.figures is None:
-        return Tile(name=name, value=NO_VALUE, change=PENDING)
-    return Tile(name=name, value=f"{data.figures.returning_customer_rate:.1%}", change="of all time")
+        return Tile(name=name, value=NO_VALUE, change=str(PENDING))
+    return Tile(name=name, value=f"{data.figures.returning_customer_rate:.1%}", change=_("of all time"))
 
 
 def _tile(name: str, current: int | None, previous: int | None, currency: str = "") -> Tile:
     if current is None:
-        return Tile(name=name, value=NO_VALUE, change=PENDING)
+        return Tile(name=name, value=NO_VALUE, change=str(PENDING))
     value = _format_value(current, currency)
     if previous is None:
         return Tile(name=name, value=value)
     if current and not previous:
-        return Tile(name=name, value=value, change="none before")
-    change = "no change" if current == previous else f"{current / previous - 1:+.1%}"
+        return Tile(name=name, value=value, change=_("none before"))
+    change = _("no change") if current == previous else f"{current / previous - 1:+.1%}"
     return Tile(name=name, value=value, previous=_format_value(previous, currency), change=change)
 
 
@@ -299,28 +307,28 @@ def _chart_panel(data: DashboardData, measure: str, title: str, note: str, curre
         upper=_open_series(columns, currency) if measure == "revenue" else None,
         currency=currency,
     )
-    placed = ["Placed"] if _has_placed(measure, columns) else []
+    placed = [_("Placed")] if _has_placed(measure, columns) else []
     return Panel(
         name=measure,
         title=title,
         table="over-time",
         note=note,
         header=[
-            "Day" if unit == "day" else "Days",
+            _("Day") if unit == "day" else _("Days"),
             title,
             *placed,
-            *(["Previous period", title, *placed] if previous else []),
+            *([_("Previous period"), title, *placed] if previous else []),
         ],
         text_columns=[2 + len(placed)],
         rows=_chart_rows(columns, previous, measure, currency),
-        empty="" if has_values else "No data in this period. Choose a longer one above.",
+        empty="" if has_values else _("No data in this period. Choose a longer one above."),
         chart=chart if has_values else None,
-        x_title=f"{unit}, {data.report.zone.key}",
+        x_title=f"{UNITS[unit]}, {data.report.zone.key}",
         y_title=f"{title} ({currency})" if currency else title,
         legend=[
-            (0, "complete" if placed else "this period"),
-            *([(2, "placed, not complete")] if placed else []),
-            *([(1, "previous period, complete" if placed else "previous period")] if previous else []),
+            (0, _("complete") if placed else _("this period")),
+            *([(2, _("placed, not complete"))] if placed else []),
+            *([(1, _("previous period, complete") if placed else _("previous period"))] if previous else []),
         ],
     )
 
@@ -356,17 +364,19 @@ def _open_series(columns: Sequence[ColumnSums], currency: str) -> ChartSeries:
     """Return the placed revenue that is not complete; the sales report may be older than the revenue."""
     values = [max((sums.placed_revenue or 0) - max(sums.revenue, 0), 0) for sums in columns]
     texts = [
-        f"{range_label(sums.date_range)}: {format_money(value, currency)} placed, not complete"
+        _("%(days)s: %(amount)s placed, not complete")
+        % {"days": range_label(sums.date_range), "amount": format_money(value, currency)}
         for sums, value in zip(columns, values, strict=True)
     ]
     return ChartSeries(values=values, texts=texts)
 
 
 def _revenue_note(data: DashboardData) -> str:
-    note = "Complete orders, by the day they were placed."
+    note = _("Complete orders, by the day they were placed.")
     if data.figures is None:
-        return f"{note} Placed orders that are not complete are being computed."
-    return f"{note} Shaded: placed orders that are not complete, cancelled ones included{_as_of(data)}."
+        return note + " " + _("Placed orders that are not complete are being computed.")
+    shaded = _("Shaded: placed orders that are not complete, cancelled ones included%(as_of)s.")
+    return note + " " + shaded % {"as_of": _as_of(data)}
 
 
 def _series(columns: Sequence[ColumnSums], measure: str, currency: str) -> ChartSeries:
@@ -383,7 +393,7 @@ def _as_of(data: DashboardData) -> str:
     if data.figures is None:
         return ""
     at = data.figures.as_of.astimezone(data.report.zone)
-    return f", as of {range_label(DateRange(at.date(), at.date()))}, {at:%H:%M}"
+    return _(", as of %(day)s, %(time)s") % {"day": day_label(at.date()), "time": f"{at:%H:%M}"}
 
 
 def _money(data: DashboardData, minor: int | None) -> str:
@@ -391,17 +401,18 @@ def _money(data: DashboardData, minor: int | None) -> str:
 
 
 def _report_empty_text(data: DashboardData, text: str) -> str:
-    return _empty_text(data, text) if data.figures else PENDING
+    return _empty_text(data, text) if data.figures else str(PENDING)
 
 
 def _with_language(data: DashboardData, note: str) -> str:
     """Return the note with the language of the rows, if there are several languages."""
-    return f"{note} Language: {data.language}." if len(data.languages) > 1 else note
+    language = _("Language: %(code)s.") % {"code": data.language}
+    return f"{note} {language}" if len(data.languages) > 1 else note
 
 
 def _empty_text(data: DashboardData, text: str) -> str:
     """Return the text of an empty table; with several languages it may speak of the chosen one only."""
-    return "Nothing in this language." if len(data.languages) > 1 else text
+    return _("Nothing in this language.") if len(data.languages) > 1 else text
 
 
 def _category_rows(counts: Sequence[CategoryCount | CategorySalesRow]) -> list[PanelRow]:

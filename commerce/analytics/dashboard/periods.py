@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Protocol
 
+from django.utils.formats import date_format
+from django.utils.translation import gettext as _
+
 from commerce.analytics.models import PeriodRollup
 from commerce.analytics.reports.date_ranges import MIN_DATE, DateRange, last_days
 
@@ -59,13 +62,13 @@ class ChartColumns:
 def presets(today: date) -> list[tuple[str, DateRange]]:
     """Return the periods that one click selects."""
     return [
-        ("Today", DateRange(today, today)),
-        ("7 days", last_days(7, today)),
-        ("30 days", default_range(today)),
-        ("90 days", last_days(90, today)),
-        ("This year", DateRange(today.replace(month=1, day=1), today)),
-        ("12 months", last_days(365, today)),
-        ("All time", DateRange(MIN_DATE, today)),
+        (_("Today"), DateRange(today, today)),
+        (_("7 days"), last_days(7, today)),
+        (_("30 days"), default_range(today)),
+        (_("90 days"), last_days(90, today)),
+        (_("This year"), DateRange(today.replace(month=1, day=1), today)),
+        (_("12 months"), last_days(365, today)),
+        (_("All time"), DateRange(MIN_DATE, today)),
     ]
 
 
@@ -136,14 +139,18 @@ def axis_label(date_range: DateRange, unit: str) -> str:
     if unit == "year":
         return str(date_range.first.year)
     if unit == "month":
-        return f"{date_range.first:%b} \u2019{date_range.first:%y}"
-    return f"{date_range.first.day} {date_range.first:%b}"
+        return date_format(date_range.first, "M \u2019y")
+    return date_format(date_range.first, _("j M"))
 
 
 def range_label(date_range: DateRange) -> str:
     """Return a full label: "3 Mar 2026", or "3 Mar 2026 to 9 Mar 2026"."""
-    first, last = (f"{day.day} {day:%b} {day.year}" for day in (date_range.first, date_range.last))
-    return first if first == last else f"{first} to {last}"
+    first, last = day_label(date_range.first), day_label(date_range.last)
+    return first if first == last else _("%(first)s to %(last)s") % {"first": first, "last": last}
+
+
+def day_label(day: date) -> str:
+    return date_format(day, _("j M Y"))
 
 
 def _split(date_range: DateRange, next_first_day: Callable[[date], date]) -> list[DateRange]:

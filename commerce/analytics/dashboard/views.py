@@ -13,6 +13,7 @@ from django.contrib.auth.views import LoginView
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from rest_framework.request import Request
 
 from commerce.analytics.dashboard import panels
@@ -59,7 +60,7 @@ class SignInView(LoginView):
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         site = admin.site.each_context(self.request)
-        page = {"title": "Sign in to the dashboard", "app_path": self.request.get_full_path()}
+        page = {"title": _("Sign in to the dashboard"), "app_path": self.request.get_full_path()}
         return site | super().get_context_data(**kwargs) | page
 
 
@@ -122,7 +123,7 @@ def _page_context(request: HttpRequest) -> dict[str, Any]:
     shops = Shop.objects.managed_by(user).order_by("name", "pk").values_list("pk", "name")
     choices = list(shops[: MAX_SHOP_CHOICES + 1])
     return admin.site.each_context(request) | {
-        "title": "Dashboard",
+        "title": _("Dashboard"),
         "is_nav_sidebar_enabled": user.is_staff,
         "submitted": request.GET,
         "shop_choices": choices if len(choices) <= MAX_SHOP_CHOICES else [],

@@ -2,6 +2,7 @@
 
 import csv
 import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -202,6 +203,20 @@ def api_labels(market: Market, name: str, language: str) -> dict[str, list[str]]
         table: [row[key] for row in get_json(market.clients[name], f"{path}?language={language}")]
         for table, (path, key) in LANGUAGE_TABLES.items()
     }
+
+
+@pytest.mark.parametrize(
+    ("language", "texts"),
+    [
+        ("de", ("Umsatz", "Bestellungen nach Status", "vorher: ", "30. Mär", "Als Tabelle zeigen")),
+        ("es", ("Ingresos", "Pedidos por estado", "antes: ", "30 Mar", "Mostrar como tabla")),
+    ],
+)
+def test_the_page_is_in_the_language_of_the_browser(busy_market: Market, language: str, texts: Sequence[str]):
+    page = browser_client(busy_market, "platform").get(DASHBOARD, headers={"Accept-Language": language}).text
+
+    assert [text for text in texts if text not in page] == []
+    assert [text for text in ("Revenue", "Orders", "Show", "Customers", "previous") if f">{text}" in page] == []
 
 
 def test_a_shop_with_german_products_sees_german_tables(busy_market: Market):
@@ -433,7 +448,7 @@ def test_what_is_being_computed_says_so(market: Market, now: datetime, monkeypat
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
 
     tasks.compute_requested_reports()
-    assert PENDING not in dashboard_html(client)
+    assert str(PENDING) not in dashboard_html(client)
     assert download_csv(client, "top-customers")[1][3] == "25.00"
 
 
