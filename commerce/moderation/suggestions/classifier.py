@@ -14,8 +14,7 @@ Labels = NDArray[np.bool_]
 TARGET_PRECISION = 0.95  # of suggestions on held-out decisions
 MIN_DECISIONS = 50  # of a kind of content, before anything is suggested about it
 MIN_SUGGESTIONS = 20  # held-out ones of a verdict: fewer say nothing about its precision
-# Precision at which a confidence is chosen: the next one if the other half of the decisions does not confirm it.
-CHOSEN_PRECISIONS = (0.95, 0.96, 0.97, 0.98, 0.99, 1.0)
+DEVIATIONS = 0.75  # of the lower bound, so that the luck of the choice of a confidence does not count
 REGULARIZATION = 0.5
 FOLDS = 5
 MAX_ITERATIONS = 8
@@ -66,40 +65,30 @@ def held_out_probabilities(inputs: Inputs, labels: Labels) -> NDArray[np.float64
 def verdict_rule(confidences: NDArray[np.float64], is_right: Labels) -> VerdictRule | None:
     """Return the rule of one verdict about one kind of content, or None if no confidence makes it precise.
 
-    The confidence is chosen on one half of the held-out decisions and measured on the other, both ways round, so that
-    its precision is not the luck of the choice.
+    From the lowest confidence on at which the precision's lower bound (Wilson) reaches the target.
     """
-    if len(confidences) < MIN_DECISIONS:
+    order = np.argsort(-confidences, kind="stable")
+    counts = np.arange(1, len(order) + 1)
+    precisions = np.cumsum(is_right[order]) / counts
+    is_precise = (_lower_bounds(precisions, counts) >= TARGET_PRECISION) & (counts >= MIN_SUGGESTIONS)
+    precise = np.flatnonzero(is_precise)
+    if len(confidences) < MIN_DECISIONS or not len(precise):
         return None
-    rules = (_measured_rule(confidences, is_right, precision) for precision in CHOSEN_PRECISIONS)
-    return next((rule for rule in rules if rule and rule.precision >= TARGET_PRECISION), None)
-
-
-def _measured_rule(confidences: NDArray[np.float64], is_right: Labels, chosen_precision: float) -> VerdictRule | None:
-    halves = np.arange(len(confidences)) // FOLDS % 2 == 0  # each has rows of all folds
-    suggested, right = 0, 0
-    for half in (halves, ~halves):
-        confidence = _lowest_precise_confidence(confidences[half], is_right[half], chosen_precision)
-        if confidence is None:
-            return None
-        shown = ~half & (confidences >= confidence)
-        suggested, right = suggested + int(shown.sum()), right + int(is_right[shown].sum())
-    confidence = _lowest_precise_confidence(confidences, is_right, chosen_precision)
-    if confidence is None or suggested < MIN_SUGGESTIONS:
-        return None
+    last = int(precise[-1])
     return VerdictRule(
-        confidence=confidence,
-        precision=right / suggested,
-        coverage=suggested / len(confidences),
-        suggestions=suggested,
+        confidence=float(confidences[order[last]]),
+        precision=float(precisions[last]),
+        coverage=(last + 1) / len(order),
+        suggestions=last + 1,
     )
 
 
-def _lowest_precise_confidence(confidences: NDArray[np.float64], is_right: Labels, precision: float) -> float | None:
-    order = np.argsort(-confidences, kind="stable")
-    reached = np.cumsum(is_right[order]) / np.arange(1, len(order) + 1)
-    precise = np.flatnonzero(reached >= precision)
-    return float(confidences[order][precise[-1]]) if len(precise) else None
+def _lower_bounds(shares: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the lower ends of Wilson's score intervals."""
+    square = DEVIATIONS**2
+    spread = DEVIATIONS * np.sqrt(shares * (1 - shares) / counts + square / (4 * counts**2))
+    bounds: NDArray[np.float64] = (shares + square / (2 * counts) - spread) / (1 + square / counts)
+    return bounds
 
 
 def _with_constant(inputs: Inputs) -> Inputs:

@@ -23,7 +23,7 @@ def test_held_out_probabilities_do_not_know_the_label_of_their_row():
     assert abs(((found > 0.5) == labels).mean() - 0.5) < 0.2
 
 
-def test_a_verdict_is_suggested_from_where_it_is_precise_on_both_halves():
+def test_a_verdict_is_suggested_from_where_it_is_precise():
     confidences = RANDOM.random(1000)
     is_right = (confidences > 0.6) | (RANDOM.random(1000) < 0.5)
     rule = verdict_rule(confidences, is_right)
