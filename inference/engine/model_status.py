@@ -15,10 +15,11 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_queue: maximum requests that wait for a slot.
     max_queue_tokens: maximum prompt tokens of all waiting requests.
     dtype: weight type, `float32`, `bfloat16` or `auto`: on the CPU the fastest exact one, on a GPU bfloat16.
-    cache_dtype: type of keys and values, `float32`, or `auto`: float16 in compiled kernels with quantized weights, and
-        float32 otherwise.
-    quantization: `none`, or `int8` on the CPU: a quarter of the memory and several times the speed, for nearly the same
-        text. Encoders take about 70 % of the time, and keep their embeddings in float32.
+    cache_dtype: type of keys and values, `float32`, or `auto`: float16 in compiled kernels with quantized weights,
+        bfloat16 in Triton's kernels, and float32 otherwise.
+    quantization: `none`, or `int8`. On the CPU that is a quarter of the memory and several times the speed, for nearly
+        the same text. Encoders take about 70 % of the time, and keep their embeddings in float32. On a GPU it is half
+        of bfloat16's memory at about its speed.
     """
 
     gpu_layers: int = 0
@@ -39,9 +40,10 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     memory_usage_bytes: weights and cache as allocated, the sum of the next two.
     weight_bytes: weights and tables.
     cache_limit_bytes: the cache when all slots are full. Compiled kernels take memory for what is used only.
-    cache_dtype: type of keys and values.
+    cache_dtype: type of keys and values, of the GPU layers if there are any.
+    gpu_memory_bytes: the part of `memory_usage_bytes` that is on the GPU.
     load_time_ms: from the load command until the model was ready.
-    kernels: `compiled` for this machine, `torch`, or `transformers` for its modelling code.
+    kernels: `compiled` for this machine, `triton` for layers on the GPU, `torch`, or `transformers` for its code.
     warning: options that could not be followed, or None.
     """
 
@@ -57,6 +59,7 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     weight_bytes: int = 0
     cache_limit_bytes: int = 0
     cache_dtype: str = "float32"
+    gpu_memory_bytes: int = 0
     quantization: str = "none"
     kernels: str = "torch"
     warning: str | None = None

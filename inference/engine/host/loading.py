@@ -88,6 +88,7 @@ class _Load:
         cache_limit_bytes: int = 0,
         cache_dtype: str = "float32",
         gpu_layers: int = 0,
+        gpu_memory_bytes: int = 0,
         warning: str | None = None,
     ) -> LoadReport:
         on_cpu = ALL_ON_CPU if self.options.gpu_layers and not gpu_layers else None
@@ -97,6 +98,7 @@ class _Load:
             weight_bytes=weight_bytes,
             cache_limit_bytes=cache_limit_bytes,
             cache_dtype=cache_dtype,
+            gpu_memory_bytes=gpu_memory_bytes,
             load_time_ms=round((time.monotonic() - self.started_at) * 1000),
             gpu_layers=gpu_layers,
             context_size=context_size,
@@ -146,6 +148,8 @@ def load_model(
         return _load_classifier(load) if str(architectures[0]).endswith(CLASSIFIER_SUFFIX) else _load_encoder(load)
     except EngineError:
         raise
+    except torch.OutOfMemoryError as error:
+        raise ModelLoadFailed(_gpu_is_full(load)) from error
     except Exception as error:
         # Libraries raise anything on a broken folder. Its path is not disclosed.
         reason = str(error)
@@ -153,6 +157,14 @@ def load_model(
             reason = reason.replace(str(folder), model_id)
         reason = reason or type(error).__name__
         raise ModelLoadFailed(f"{model_id} could not be loaded: {reason}") from error
+
+
+def _gpu_is_full(load: _Load) -> str:
+    free, total = torch.cuda.mem_get_info()
+    return (
+        f"{load.model_id} does not fit into the GPU's memory: {free} of {total} bytes were free when it was full. Load "
+        "it with a smaller `context_size` or `max_sequences`, with `quantization` int8, or with fewer `gpu_layers`."
+    )
 
 
 def _load_gguf_tokenizer(load: _Load, gguf: Path, model: GGUFModel) -> Tokenizer:
@@ -175,11 +187,6 @@ def _check_options(options: LoadOptions) -> None:
         if getattr(options, name) < 0:
             raise InvalidRequest(f"`{name}` must be 0 or more, not {getattr(options, name)}.", parameter=name)
     check_options(options)
-    if options.quantization == "int8" and options.gpu_layers and torch.cuda.is_available():
-        raise InvalidRequest(
-            "`quantization` int8 works on the CPU only: leave out `quantization` or `gpu_layers`.",
-            parameter="quantization",
-        )
 
 
 def _load_causal(
@@ -216,6 +223,7 @@ def _load_causal(
         cache_dtype=decoder.cache_dtype,
         kernels=decoder.kernels,
         gpu_layers=decoder.gpu_layers,
+        gpu_memory_bytes=decoder.gpu_bytes if isinstance(decoder, LlamaDecoder) else 0,
         warning=warning,
     )
     return LoadedModel(report, engine=engine)

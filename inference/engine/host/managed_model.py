@@ -234,7 +234,8 @@ class ManagedModel:
         self.state = ModelState.UNLOADING
 
     async def _become_loaded(self, report: LoadReport) -> None:
-        self.memory_bytes = self._host.measured_bytes[self.plan.content] = report.memory_usage_bytes
+        on_cpu = report.memory_usage_bytes - report.gpu_memory_bytes  # the budget is not the GPU's
+        self.memory_bytes = self._host.measured_bytes[self.plan.content] = on_cpu
         await self._host.memory_budget.update(self)
         if self._ending:
             return

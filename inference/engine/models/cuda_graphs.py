@@ -13,12 +13,11 @@ from torch import Tensor
 logger = logging.getLogger(__name__)
 
 WARM_UP_RUNS = 3
-MIN_KEY_COUNT = 64
 # A recorded layer copies the keys and values that it reads. Above this, an estimate, the copy takes longer than
 # launching.
 MAX_COPIED_BYTES = 2**26
 
-# From rows [rows, hidden], their slots [rows] and positions [rows], and the number of keys to read, to logits.
+# From inputs of rows, their slots [rows] and positions [rows], and the number of keys to read, to logits.
 ComputeLogits = Callable[[Tensor, Tensor, Tensor, int], Tensor]
 # Runs a step and returns a function that runs it again on the current values of its inputs.
 RecordStep = Callable[[Callable[[], Tensor]], Callable[[], Tensor]]
@@ -38,17 +37,23 @@ class RecordedSteps:
         device: torch.device,
         max_rows: int,
         context: int,
-        hidden: int,
+        row: Tensor,
+        min_keys: int,
         position_bytes: int,
     ) -> None:
-        """Record the steps. position_bytes: size of one position in the cache of a layer."""
-        self._context = context
+        """Record the steps.
+
+        row: an example of one row's inputs.
+        min_keys: keys of the smallest step.
+        position_bytes: size of the copied keys and values of one position of a layer.
+        """
+        self._context, self._min_keys = context, min_keys
         self._recorded: dict[tuple[int, int], tuple[tuple[Tensor, ...], Callable[[], Tensor]]] = {}
-        shapes = [(size, keys) for size in _powers(1, max_rows) for keys in _key_counts(context)]
+        shapes = [(size, keys) for size in _powers(1, max_rows) for keys in _key_counts(min_keys, context)]
         try:
             for size, keys in sorted(shapes, reverse=True):  # small graphs reuse the memory of large ones
                 if size * keys * position_bytes <= MAX_COPIED_BYTES:
-                    rows = torch.zeros(size, hidden, device=device)
+                    rows = row.new_zeros(size, *row.shape, device=device)
                     slots, positions = torch.zeros(2, size, dtype=torch.long, device=device)
                     step = partial(compute, rows, slots, positions, keys)
                     self._recorded[size, keys] = (rows, slots, positions), record(step)
@@ -61,7 +66,7 @@ class RecordedSteps:
 
         rows: on the CPU.
         """
-        size, keys = _power(len(slots)), min(max(_power(max(positions) + 1), MIN_KEY_COUNT), self._context)
+        size, keys = _power(len(slots)), min(max(_power(max(positions) + 1), self._min_keys), self._context)
         recorded = self._recorded.get((size, keys))
         if recorded is None:
             return None
@@ -86,8 +91,8 @@ def _powers(first: int, maximum: int) -> Iterator[int]:
         yield first
 
 
-def _key_counts(context: int) -> set[int]:
-    return {min(keys, context) for keys in _powers(MIN_KEY_COUNT, context)}
+def _key_counts(min_keys: int, context: int) -> set[int]:
+    return {min(keys, context) for keys in _powers(min_keys, context)}
 
 
 class GraphRecorder:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -25,14 +27,70 @@ class Placement:
     linear: Callable[[Matrix], Linear]
 
 
+class CachedLayer(Protocol):
+    """A layer with its part of the cache, [slots * context, 2 * kv_heads, head_dim]."""
+
+    cache: Tensor
+
+
+class StepBatch(Protocol):
+    """The rows of a step: spans of one token first, then longer ones."""
+
+    decodes: list[TokenSpan]
+    longer: list[TokenSpan]
+    positions: list[int]
+    slots: list[int]
+
+    def inputs(self) -> "_LayerInputs":
+        """Return the inputs of torch's layers, on the CPU."""
+
+
+class Stack(Protocol):
+    """The last layers of a decoder, with its norm and head, on one device.
+
+    kernels, cache_dtype: see `LoadReport`.
+    min_recorded_keys: keys of the smallest recorded step.
+    copies_keys: a recorded step copies the keys that it reads.
+    embeds: the embedding goes to the device, too, if all layers are there.
+    """
+
+    device: torch.device
+    kernels: str
+    cache_dtype: str
+    min_recorded_keys: int
+    copies_keys: bool
+    embeds: bool
+
+    @property
+    def layers(self) -> Sequence[CachedLayer]: ...
+
+    @property
+    def weight_bytes(self) -> int: ...
+
+    def add_layer(self, weights: LayerWeights, window: int) -> None:
+        """Add the next layer."""
+
+    def add_head(self, norm: Tensor, head: Matrix) -> None:
+        """Add what follows the last layer."""
+
+    def run(self, rows: Tensor, batch: StepBatch, logit_rows: list[int]) -> Tensor:
+        """Return the logits of some rows. rows: float32 [rows, hidden], on the device."""
+
+    def decode(self, rows: Tensor, slots: Tensor, positions: Tensor, keys: int) -> Tensor:
+        """Return the logits of one token per slot. No operation waits for the device."""
+
+
+class MakeStack(Protocol):
+    """Makes a stack without layers. rotations: complex numbers [context, 1, head_dim / 2]."""
+
+    def __call__(self, of: Architecture, /, *, rotations: Tensor) -> Stack: ...
+
+
 class LlamaDecoder:
     """A `Decoder` that runs the rows of all spans through each matrix together, and attention by span.
 
     The cache is one tensor per layer, [slots * context, 2 * kv_heads, head_dim], keys before values.
     """
-
-    kernels = "torch"
-    cache_dtype = "float32"
 
     def __init__(
         self,
@@ -42,24 +100,36 @@ class LlamaDecoder:
         slots: int,
         context_size: int,
         record: RecordStep | None = None,
+        make_stack: MakeStack | None = None,
     ) -> None:
-        """Allocate weights and cache. record: recorder of decode steps on the last layer's device, or None."""
+        """Allocate weights and cache.
+
+        record: recorder of decode steps on the last layer's device, or None.
+        make_stack: makes the stack of the layers on the last layer's device; None is one of torch's operations.
+        """
         of = self._of = checkpoint.architecture
         self._context = context_size
         self.gpu_layers = sum(placement.device != CPU for placement in placements)
-        # In the file's own type: it is a lookup table.
-        self._embedding = checkpoint.embedding().clone()
-        self._layers = [
-            _TorchLayer(weights, of, placement, slots * context_size, window)
-            for weights, placement, window in zip(checkpoint.layers(), placements, of.windows, strict=True)
-        ]
-        last = placements[-1]
-        self._split = next(number for number, layer in enumerate(self._layers) if layer.device == last.device)
-        self._norm = checkpoint.norm().to(last.device)
-        self._head = last.linear(checkpoint.head())
         angles = torch.outer(torch.arange(context_size, dtype=torch.float), of.frequencies)
         self._rotations = torch.polar(torch.full_like(angles, of.rope_scale), angles)[:, None]
-        self._last_rotations = self._rotations.to(last.device)
+        last = placements[-1]
+        if make_stack is None:
+            make_stack = partial(TorchStack, placement=last, slots=slots, context_size=context_size)
+        self._last = make_stack(of, rotations=self._rotations)
+        self._first: list[_TorchLayer] = []
+        for weights, placement, window in zip(checkpoint.layers(), placements, of.windows, strict=True):
+            if placement.device == last.device:
+                self._last.add_layer(weights, window)
+            else:
+                self._first.append(_TorchLayer(weights, of, placement, slots * context_size, window))
+        # In the file's own type: it is a lookup table.
+        self._embedding = checkpoint.embedding().clone()
+        if self._last.embeds and not self._first:
+            self._embedding = self._embedding.to(last.device)
+        self._last.add_head(checkpoint.norm(), checkpoint.head())
+        self._host_logits: Tensor | None = None
+        if last.device != CPU:  # copied at ten times the speed of other memory
+            self._host_logits = torch.empty(slots, of.vocabulary, pin_memory=True)
         self._recorded_steps: RecordedSteps | None = None
         if record:
             self._recorded_steps = RecordedSteps(
@@ -68,15 +138,28 @@ class LlamaDecoder:
                 device=last.device,
                 max_rows=slots,
                 context=context_size,
-                hidden=of.hidden,
-                position_bytes=self._layers[-1].cache[0].nbytes,
+                row=self._inputs([0])[0],
+                min_keys=self._last.min_recorded_keys,
+                position_bytes=self._last.layers[-1].cache[0].nbytes if self._last.copies_keys else 0,
             )
             self.clear()
 
     @property
+    def kernels(self) -> str:
+        return self._last.kernels
+
+    @property
+    def cache_dtype(self) -> str:
+        return self._last.cache_dtype
+
+    @property
+    def _layers(self) -> Sequence["CachedLayer"]:
+        return [*self._first, *self._last.layers]
+
+    @property
     def weight_bytes(self) -> int:
-        matrices = sum(layer.weight_bytes for layer in self._layers)
-        return matrices + self._head.nbytes + self._embedding.nbytes + self._norm.nbytes + self._rotations.nbytes
+        matrices = sum(layer.weight_bytes for layer in self._first) + self._last.weight_bytes
+        return matrices + self._embedding.nbytes + self._rotations.nbytes
 
     @property
     def cache_bytes(self) -> int:
@@ -86,34 +169,51 @@ class LlamaDecoder:
     def cache_limit_bytes(self) -> int:
         return self.cache_bytes
 
+    @property
+    def gpu_bytes(self) -> int:
+        """Return the memory of weights and cache on the GPU."""
+        if self._last.device == CPU:
+            return 0
+        cache = sum(layer.cache.nbytes for layer in self._last.layers)
+        return cache + self._last.weight_bytes + (0 if self._embedding.device == CPU else self._embedding.nbytes)
+
     @torch.inference_mode()
     def run(self, spans: Sequence[TokenSpan]) -> Tensor:
         batch = _SpanBatch(spans, self._context, self._rotations, self._of)
-        rows = functional.embedding(torch.tensor(batch.ids), self._embedding).float()
-        first, last = self._layers[: self._split], self._layers[self._split :]
-        for layer in first:
-            rows = layer.run(rows, batch.on(CPU))
+        inputs = self._inputs(batch.ids)
+        for layer in self._first:
+            inputs = layer.run(inputs, batch.inputs())
+        logit_rows, logits = batch.logit_rows(spans), None
         if self._recorded_steps and len(batch.ids) == len(spans):
-            logits = self._recorded_steps.run(rows, batch.slots, batch.positions)
-            if logits is not None:
-                return logits[batch.logit_rows(spans)].to(CPU)
-        device = last[0].device
-        rows = rows.to(device)
-        for layer in last:
-            rows = layer.run(rows, batch.on(device))
-        return self._logits(rows[batch.logit_rows(spans)]).to(CPU)
+            logits = self._recorded_steps.run(inputs, batch.slots, batch.positions)
+            if logits is not None and logit_rows != [*range(len(logits))]:
+                logits = logits[logit_rows]
+        if logits is None:
+            logits = self._last.run(self._rows(inputs.to(self._last.device)), batch, logit_rows)
+        return self._on_cpu(logits)
 
-    def _decode(self, rows: Tensor, slots: Tensor, positions: Tensor, keys: int) -> Tensor:
+    def _on_cpu(self, logits: Tensor) -> Tensor:
+        """Return the logits on the CPU, through memory that the GPU reaches itself if they fit there."""
+        if self._host_logits is None or len(logits) > len(self._host_logits):
+            return logits.to(CPU)
+        return self._host_logits[: len(logits)].copy_(logits)
+
+    def _inputs(self, ids: list[int]) -> Tensor:
+        """Return what a step starts from, on the CPU: rows, or ids if the embedding is on the GPU."""
+        if self._embedding.device == CPU:
+            return functional.embedding(torch.tensor(ids), self._embedding).float()
+        if min(ids) < 0 or max(ids) >= len(self._embedding):  # a GPU could not be used any more
+            raise IndexError("A token is not in the model's vocabulary.")
+        return torch.tensor(ids)
+
+    def _rows(self, inputs: Tensor) -> Tensor:
+        if inputs.dtype == torch.long:
+            return functional.embedding(inputs, self._embedding).float()
+        return inputs
+
+    def _decode(self, inputs: Tensor, slots: Tensor, positions: Tensor, keys: int) -> Tensor:
         """Return the logits of one token per slot through the last layers. No operation waits for the device."""
-        distances = positions[:, None] - torch.arange(keys, device=rows.device)
-        part = _Decodes(slots, slots, len(rows), _masks(distances, self._of))
-        inputs = _LayerInputs(slots * self._context + positions, self._last_rotations[positions], [part], self._context)
-        for layer in self._layers[self._split :]:
-            rows = layer.run(rows, inputs)
-        return self._logits(rows)
-
-    def _logits(self, rows: Tensor) -> Tensor:
-        return self._head(_rms_norm(rows, self._norm, self._of.norm_eps))
+        return self._last.decode(self._rows(inputs), slots, positions, keys)
 
     def copy(self, source: int, target: int, length: int) -> None:
         for layer in self._layers:
@@ -137,27 +237,25 @@ class _SpanBatch:
     """The spans of a step as tensors: spans of one token first, in the order of their slots, then longer ones."""
 
     def __init__(self, spans: Sequence[TokenSpan], context: int, rotations: Tensor, of: Architecture) -> None:
-        decodes = sorted((span for span in spans if len(span.ids) == 1), key=lambda span: span.slot)
-        self._ordered = [*decodes, *(span for span in spans if len(span.ids) > 1)]
-        self._decodes, self._context, self._rotations = decodes, context, rotations
+        self.decodes = sorted((span for span in spans if len(span.ids) == 1), key=lambda span: span.slot)
+        self.longer = [span for span in spans if len(span.ids) > 1]
+        self._ordered = [*self.decodes, *self.longer]
+        self._context, self._rotations = context, rotations
         self._of = of
-        self._inputs: dict[torch.device, _LayerInputs] = {}
+        self._inputs: _LayerInputs | None = None
         self.ids = [token for span in self._ordered for token in span.ids]
         self.positions = [position for span in self._ordered for position in range(span.start, span.end)]
         self.slots = [span.slot for span in self._ordered for _ in span.ids]
 
-    def on(self, device: torch.device) -> "_LayerInputs":
-        """Return the inputs on a device."""
-        if device not in self._inputs:
-            self._inputs[device] = self._make_inputs() if device == CPU else self.on(CPU).to(device)
-        return self._inputs[device]
-
-    def _make_inputs(self) -> "_LayerInputs":
-        positions = torch.tensor(self.positions)
-        parts: list[_Decodes | _Prefill] = [_Decodes.of(self._decodes, self._of)] if self._decodes else []
-        parts += [_Prefill.of(span, self._of) for span in self._ordered[len(self._decodes) :]]
-        cache_rows = torch.tensor(self.slots) * self._context + positions
-        return _LayerInputs(cache_rows, self._rotations[positions], parts, self._context)
+    def inputs(self) -> "_LayerInputs":
+        """Return the inputs of torch's layers, on the CPU."""
+        if self._inputs is None:
+            positions = torch.tensor(self.positions)
+            parts: list[_Decodes | _Prefill] = [_Decodes.of(self.decodes, self._of)] if self.decodes else []
+            parts += [_Prefill.of(span, self._of) for span in self.longer]
+            cache_rows = torch.tensor(self.slots) * self._context + positions
+            self._inputs = _LayerInputs(cache_rows, self._rotations[positions], parts, self._context)
+        return self._inputs
 
     def logit_rows(self, spans: Sequence[TokenSpan]) -> list[int]:
         """Return the rows that get logits, in the order of `spans`."""
@@ -180,6 +278,53 @@ class _LayerInputs:
     def to(self, device: torch.device) -> "_LayerInputs":
         parts = [part.to(device) for part in self.parts]
         return _LayerInputs(self.cache_rows.to(device), self.rotations.to(device), parts, self.context)
+
+
+class TorchStack:
+    """The last layers of a decoder, with its norm and head, in torch's operations on one device."""
+
+    kernels = "torch"
+    cache_dtype = "float32"
+    min_recorded_keys = 64
+    copies_keys = True
+    embeds = False
+
+    def __init__(
+        self, of: Architecture, *, rotations: Tensor, placement: Placement, slots: int, context_size: int
+    ) -> None:
+        self.device = placement.device
+        self._of, self._placement = of, placement
+        self._cache_rows, self._context = slots * context_size, context_size
+        self._rotations = rotations.to(self.device)
+        self.layers: list[_TorchLayer] = []
+
+    def add_layer(self, weights: LayerWeights, window: int) -> None:
+        self.layers.append(_TorchLayer(weights, self._of, self._placement, self._cache_rows, window))
+
+    def add_head(self, norm: Tensor, head: Matrix) -> None:
+        self._norm = norm.to(self.device)
+        self._head = self._placement.linear(head)
+
+    @property
+    def weight_bytes(self) -> int:
+        return sum(layer.weight_bytes for layer in self.layers) + self._head.nbytes + self._norm.nbytes
+
+    def run(self, rows: Tensor, batch: "StepBatch", logit_rows: list[int]) -> Tensor:
+        inputs = batch.inputs() if self.device == CPU else batch.inputs().to(self.device)
+        for layer in self.layers:
+            rows = layer.run(rows, inputs)
+        return self._logits(rows[logit_rows])
+
+    def decode(self, rows: Tensor, slots: Tensor, positions: Tensor, keys: int) -> Tensor:
+        distances = positions[:, None] - torch.arange(keys, device=rows.device)
+        part = _Decodes(slots, slots, len(rows), _masks(distances, self._of))
+        inputs = _LayerInputs(slots * self._context + positions, self._rotations[positions], [part], self._context)
+        for layer in self.layers:
+            rows = layer.run(rows, inputs)
+        return self._logits(rows)
+
+    def _logits(self, rows: Tensor) -> Tensor:
+        return self._head(_rms_norm(rows, self._norm, self._of.norm_eps))
 
 
 class _TorchLayer:

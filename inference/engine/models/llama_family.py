@@ -1,17 +1,20 @@
 """The decoders of the Llama family: choice of kernels, devices and threads, verified against transformers."""
 
 import ctypes
+import logging
 import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
 import torch
 from transformers import PreTrainedConfig
 
-from inference.engine.errors import ModelLoadFailed
+from inference.engine.errors import InvalidRequest, ModelLoadFailed
 from inference.engine.formats import LoadCache
 from inference.engine.model_status import LoadOptions
 from inference.engine.models.checkpoint import Checkpoint
@@ -19,13 +22,17 @@ from inference.engine.models.cuda_graphs import GraphRecorder
 from inference.engine.models.interface import Decoder, TokenSpan
 from inference.engine.models.kernel_build import compiled_kernels
 from inference.engine.models.linear import linear_maker
-from inference.engine.models.llama_decoder import CPU, LlamaDecoder, Placement
+from inference.engine.models.llama_decoder import CPU, LlamaDecoder, MakeStack, Placement
 from inference.engine.models.native_decoder import NativeDecoder
 from inference.engine.models.reference import first_layer, verify
 from inference.engine.processors import physical_cores, thread_counts
 
+logger = logging.getLogger(__name__)
+
 DTYPES = {"auto": torch.float32, "float32": torch.float32, "bfloat16": torch.bfloat16}
+GPU = torch.device("cuda", 0)
 GPU_DTYPES = DTYPES | {"auto": torch.bfloat16}
+MIN_CAPABILITY = (8, 0)  # of a GPU, for bfloat16
 # Maximum differences from transformers' float32 logits, as shares of the largest logit.
 EXACT_TOLERANCE = 1e-3
 ROUNDED_TOLERANCE = 0.3
@@ -78,7 +85,8 @@ def _verify_sample(config: PreTrainedConfig, sample: Checkpoint, options: LoadOp
     """Verify one layer against transformers. Raise ModelLoadFailed."""
     reference = first_layer(config, sample)
     exact = msgspec.structs.replace(options, dtype="float32", quantization="none", gpu_layers=0)
-    rounded = options.quantization == "int8" or options.dtype != "float32"
+    dtypes = GPU_DTYPES if layers_on_gpu(sample, options) else DTYPES
+    rounded = options.quantization == "int8" or dtypes[options.dtype] != torch.float32
     try:
         for tested, tolerance in (
             (exact, EXACT_TOLERANCE),
@@ -101,9 +109,14 @@ def make_decoder(
     """Return a decoder with these kernels."""
     if kernels.compiled is None:
         on_gpu = layers_on_gpu(checkpoint, options)
-        layer_placements = placements(checkpoint.architecture.layers, on_gpu, options)
-        record = GraphRecorder() if on_gpu else None
-        return LlamaDecoder(checkpoint, layer_placements, slots=slots, context_size=context_size, record=record)
+        return LlamaDecoder(
+            checkpoint,
+            placements(checkpoint.architecture.layers, on_gpu, options),
+            slots=slots,
+            context_size=context_size,
+            record=GraphRecorder() if on_gpu else None,
+            make_stack=_fused_stack(options, slots=slots, context_size=context_size) if on_gpu else None,
+        )
     keeps_blocks = options.dtype == "auto" and options.quantization == "none"
     is_rounded = options.quantization == "int8" or (keeps_blocks and checkpoint.is_quantized)
     return NativeDecoder(
@@ -127,8 +140,39 @@ def placements(layers: int, gpu_layers: int, options: LoadOptions) -> list[Place
     on_cpu = [Placement(CPU, linear_maker(DTYPES[options.dtype], CPU, int8=int8))] * (layers - gpu_layers)
     if not gpu_layers:
         return on_cpu
-    gpu = torch.device("cuda", 0)
-    return on_cpu + [Placement(gpu, linear_maker(GPU_DTYPES[options.dtype], gpu))] * gpu_layers
+    return on_cpu + [Placement(GPU, linear_maker(GPU_DTYPES[options.dtype], GPU))] * gpu_layers
+
+
+def _fused_stack(options: LoadOptions, *, slots: int, context_size: int) -> MakeStack | None:
+    """Return what makes the layers on the GPU of Triton's kernels, or None where torch's operations compute them."""
+    is_int8 = options.quantization == "int8"
+    is_narrow = is_int8 or GPU_DTYPES[options.dtype] == torch.bfloat16
+    if not is_narrow or options.cache_dtype != "auto" or not has_triton():
+        if is_int8:
+            raise InvalidRequest(
+                "`quantization` int8 on a GPU needs Triton, with a C compiler and Python's headers, and `cache_dtype` "
+                "auto: leave out `quantization` or `gpu_layers`.",
+                parameter="quantization",
+            )
+        return None
+    from inference.engine.models.gpu.stack import FusedStack
+
+    return partial(FusedStack, device=GPU, slots=slots, context_size=context_size, is_int8=is_int8)
+
+
+@cache
+def has_triton() -> bool:
+    """Return whether Triton can compile kernels for the GPU: it needs a C compiler and Python's headers, too."""
+    if find_spec("triton") is None or torch.cuda.get_device_capability() < MIN_CAPABILITY:
+        return False
+    try:
+        from inference.engine.models.gpu.kernels import probe
+
+        probe(GPU)
+    except Exception:  # whatever compilers and drivers raise
+        logger.exception("engine.triton_not_used")
+        return False
+    return True
 
 
 def fastest_kernels(sample: Checkpoint, options: LoadOptions, libraries: Sequence[ctypes.CDLL | None]) -> Kernels:

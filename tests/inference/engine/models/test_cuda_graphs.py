@@ -109,7 +109,9 @@ def test_a_step_above_the_copy_limit_is_not_recorded() -> None:
     def compute(rows: Tensor, slots: Tensor, positions: Tensor, keys: int) -> Tensor:
         return rows + slots[:, None] + positions[:, None]
 
-    replays = RecordedSteps(compute, Recorder(), device=CPU, max_rows=4, context=4096, hidden=8, position_bytes=2**16)
+    replays = RecordedSteps(
+        compute, Recorder(), device=CPU, max_rows=4, context=4096, row=torch.zeros(8), min_keys=64, position_bytes=2**16
+    )
     rows = torch.ones(3, 8)
     got = replays.run(rows, [0, 1, 2], [5, 6, 255])
     assert got is not None
