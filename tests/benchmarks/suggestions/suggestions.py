@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.benchmarks._table import Comparison, arguments, publish
-from tests.benchmarks.commerce._moderation_measure import JudgedReport, load
+from tests.benchmarks.suggestions._measure import JudgedReport, load
 from tests.inference.running_server import running_server
 
 MODELS = ("all-MiniLM-L6-v2", "stoa-encoder")

@@ -19,7 +19,7 @@ from tests.commerce.search.embedding_server import EmbeddingServer
 
 ALIKE = 10
 PATIENCE_SECONDS = 20
-FILL = f"from tests.benchmarks.commerce._suggestion_shop import fill; fill({ALIKE + 2})"
+FILL = f"from tests.benchmarks.suggestions._shop import fill; fill({ALIKE + 2})"
 
 
 class Counter:

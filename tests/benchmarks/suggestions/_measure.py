@@ -1,10 +1,10 @@
-"""The judged measure of suggestions to moderators: reports with the right verdict. `moderation_measure/README.md`
+"""The judged measure of suggestions to moderators: reports with the right verdict. `measure/README.md`
 has the form of the lines and the rules by which they were judged."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
-FOLDER = Path(__file__).parent / "moderation_measure"
+FOLDER = Path(__file__).parent / "measure"
 KINDS = {"R": "Review", "Q": "Question"}
 
 

@@ -1,0 +1,1 @@
+"""Benchmarks of suggestions to moderators, with their judged reports."""
