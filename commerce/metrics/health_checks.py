@@ -5,14 +5,15 @@ from functools import partial
 from pathlib import Path
 
 import httpx2
+from celery import current_app
 from django.conf import settings
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from commerce.analytics.aggregation.batches import measure_lag
-from commerce.catalog.search.indexing import oldest_change
+from commerce.catalog.search.indexing import outdated_count
 from commerce.catalog.search.vectors.embedding import missing_count
-from commerce.config.celery import app
+from commerce.model_server.transport import sync_http_client
 from shared.observability.checks import (
     Check,
     Finding,
@@ -27,26 +28,25 @@ from shared.serving.storage_checks import written_folders
 from shared.webhooks.checks import check_webhooks
 
 MODEL_SERVER_TIMEOUT_SECONDS = 3.0
+MAX_MODEL_LIST_BYTES = 4 * 1024 * 1024
 MAX_LAG = timedelta(minutes=5)  # a worker follows within seconds
 
 
 def check_queues() -> list[Finding]:
     """Return whether workers answer, and how many tasks wait for them."""
-    return check_workers(app, partial(count_queued_messages, app))
+    if not current_app.conf.broker_url:
+        return [Finding(_("workers"), True, _("None: the web processes do the periodic work."))]
+    return check_workers(current_app, partial(count_queued_messages, current_app))
 
 
 def check_search() -> list[Finding]:
-    """Return whether the index of the search follows the products, and how many of them are not compared by meaning."""
-    oldest = oldest_change()
-    is_ok = oldest is None or timezone.now() - oldest < MAX_LAG
-    found = _("It has all products.") if oldest is None else _("Products have changed since it was written.")
-    advice = "" if is_ok else _("Start a worker; its log says why if it ends.")
-    findings = [Finding(_("search index"), is_ok, found, advice)]
+    """Return how many products the index of the search does not have yet, and how many are not compared by meaning."""
+    found = _("Products whose changes are not in it yet: %(count)s.") % {"count": outdated_count()}
+    findings = [Finding(_("search index"), True, found)]
     if settings.SEARCH_MODEL:
         numbers = {"count": missing_count(settings.SEARCH_MODEL), "model": settings.SEARCH_MODEL}
-        findings.append(
-            Finding(_("search index"), True, _("Products without a vector of %(model)s: %(count)s.") % numbers)
-        )
+        found = _("Products without a vector of %(model)s: %(count)s.") % numbers
+        findings.append(Finding(_("search index"), True, found))
     return findings
 
 
@@ -65,14 +65,11 @@ def check_model_server() -> list[Finding]:
         found = _("None: no descriptions are written, and search compares words alone.")
         return [Finding(_("model server"), True, found)]
     try:
-        answer = httpx2.get(
-            f"{settings.DESCRIPTIONS_BASE_URL}/models",
-            headers={"Authorization": f"Bearer {settings.DESCRIPTIONS_API_KEY}"},
-            timeout=MODEL_SERVER_TIMEOUT_SECONDS,
-        )
+        with sync_http_client(timeout_seconds=MODEL_SERVER_TIMEOUT_SECONDS, max_bytes=MAX_MODEL_LIST_BYTES) as client:
+            answer = client.get(f"{settings.DESCRIPTIONS_BASE_URL.rstrip('/')}/models", headers=_headers())
         answer.raise_for_status()
         models = {model["id"] for model in answer.json()["data"]}
-    except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError) as error:
         found = _("It does not answer: %(reason)s.") % {"reason": type(error).__name__}
         advice = _("Start it, or correct STOA_DESCRIPTIONS_BASE_URL and STOA_DESCRIPTIONS_API_KEY.")
         return [Finding(_("model server"), False, found, advice)]
@@ -80,6 +77,11 @@ def check_model_server() -> list[Finding]:
     found = _("It answers.") if not missing else _("It has no model %(models)s.") % {"models": ", ".join(missing)}
     advice = _("Load it there, or name another in the settings.") if missing else ""
     return [Finding(_("model server"), not missing, found, advice)]
+
+
+def _headers() -> dict[str, str]:
+    key = settings.DESCRIPTIONS_API_KEY
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def check_deliveries() -> list[Finding]:

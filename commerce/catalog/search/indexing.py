@@ -6,10 +6,9 @@ comparison, so that no write is missed, whoever made it and whenever it was comm
 
 import time
 from collections.abc import Sequence
-from datetime import datetime
 
 from django.db import transaction
-from django.db.models import F, Max, Min, Q
+from django.db.models import F, Max, Q
 
 from commerce.catalog.models import Product
 from commerce.catalog.search.models import SearchDocument, SearchWord
@@ -19,7 +18,6 @@ from commerce.catalog.search.words import spelling_words
 BATCH_SIZE = 100  # products per transaction: writers of a shop wait for some 20 ms
 MAX_RUN_SECONDS = 60.0
 MAX_SPELLING_TEXT = 2000  # characters of a description whose words are corrections
-MAX_COUNTED = 1000  # products whose change is looked at, of those that the index does not follow
 MAX_WORDS_PER_QUERY = 10_000  # SQLite takes 32,766 parameters
 
 
@@ -35,11 +33,9 @@ def update_index(*, max_seconds: float = MAX_RUN_SECONDS) -> int:
     return count
 
 
-def oldest_change() -> datetime | None:
-    """Return when the first of the products changed that the index does not follow yet; None if it has all."""
-    changed = Product.objects.filter(pk__in=_stale_ids()[:MAX_COUNTED])
-    oldest: datetime | None = changed.aggregate(at=Min("updated_at"))["at"]
-    return oldest
+def outdated_count() -> int:
+    """Return the number of products whose changes the index does not have yet."""
+    return len(_stale_ids())
 
 
 def _stale_ids() -> list[int]:

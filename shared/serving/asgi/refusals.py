@@ -1,32 +1,56 @@
-"""Spacing of 429 responses, so that a client that goes on after them costs others little.
+"""Spacing of the requests of a client that goes on after 429, so that it costs others little.
 
 Most clients wait as Retry-After says. From one that does not, each refused request costs the server as much as it takes
 to see that the limit is reached: with many connections, all of a processor.
 """
 
+import asyncio
 import time
 from collections import OrderedDict
 
-BURST = 500  # refusals that one address gets without delay
-PER_SECOND = 50.0  # and then, over all its connections
+from shared.api.limits.rate_limits import address_key
+from shared.serving.asgi.request_checks import get_header
+from shared.serving.asgi.types import Scope
+
+BURST = 500  # refusals of a client in a row before its next request waits
+PER_SECOND = 50.0  # refused requests of a client from then on
 MAX_WAIT_SECONDS = 10.0
-MAX_ADDRESSES = 10_000
+MAX_CLIENTS = 10_000
 
 
 class RefusalPacer:
-    """Waits before the refusals of each address, by the generic cell rate algorithm. Not thread-safe."""
+    """Debts of the clients of this process, by the generic cell rate algorithm. Not thread-safe.
+
+    A client is an address with the credential that it sends: others behind the same address do not wait.
+    """
 
     def __init__(self) -> None:
-        self._due: OrderedDict[str, float] = OrderedDict()  # when the next refusal would be due at PER_SECOND
+        self._due: OrderedDict[int, float] = OrderedDict()  # when the last refusal would be due at PER_SECOND
 
-    def wait_seconds(self, address: str) -> float:
-        """Count a refusal; return for how long to hold it back."""
-        now, ahead = time.monotonic(), BURST / PER_SECOND
-        due = max(self._due.pop(address, now), now) + 1 / PER_SECOND
-        self._due[address] = min(due, now + ahead + MAX_WAIT_SECONDS)
-        if len(self._due) > MAX_ADDRESSES:
+    def count(self, client: int) -> None:
+        """Count a refusal."""
+        now = time.monotonic()
+        due = max(self._due.pop(client, now), now) + 1 / PER_SECOND
+        self._due[client] = min(due, now + BURST / PER_SECOND + MAX_WAIT_SECONDS)
+        if len(self._due) > MAX_CLIENTS:
             self._due.popitem(last=False)
-        return max(0.0, self._due[address] - now - ahead)
+
+    async def hold(self, client: int) -> float:
+        """Wait while the client is in debt; return the seconds. It is called before anything else is held."""
+        wait = self._due.get(client, 0.0) - time.monotonic() - BURST / PER_SECOND
+        if wait <= 0:
+            return 0.0
+        began = time.monotonic()
+        await asyncio.sleep(wait)
+        return time.monotonic() - began
+
+
+def client_of(scope: Scope) -> int:
+    """Return a number for a request's address and credential, in whatever spelling it was sent."""
+    address = scope["client"][0] if scope.get("client") else ""
+    names = (b"authorization", b"x-api-key")
+    sent = next(filter(None, (get_header(scope["headers"], name).split() for name in names)), [b""])
+    return hash((address_key(address), sent[-1]))
 
 
 pacer = RefusalPacer()

@@ -1,11 +1,8 @@
 """Headers of every response, and the JSON body of errors that never reach Django."""
 
-import asyncio
-
 from django.conf import settings
 
 from shared.api.errors import ApiError, Problem, error_body_bytes
-from shared.serving.asgi.refusals import pacer
 from shared.serving.asgi.types import Event, Headers, Send
 
 DRAIN_RETRY_AFTER_SECONDS = 5
@@ -70,8 +67,8 @@ def cors_headers(origin: str) -> Headers:
 class ResponseSender:
     """The `send` callable of a request. `status` is 0 until the response has started.
 
-    `headers` are added to every response to this request that does not set them itself. `address` is the client's, and
-    `held_seconds` is how long a 429 was held back.
+    `headers` are added to every response to this request that does not set them itself. `client` is a number for who
+    sent it, and `held_seconds` is how long it was held back, see `refusals`.
     """
 
     def __init__(self, send: Send, *, path: str, request_id: str, origin: str = "") -> None:
@@ -81,13 +78,12 @@ class ResponseSender:
         self._origin = origin
         self.status = 0
         self.headers: dict[str, str] = {}
-        self.address = ""
+        self.client = 0
         self.held_seconds = 0.0
 
     async def __call__(self, event: Event) -> None:
         if event["type"] == "http.response.start":
             self.status = event["status"]
-            await self._hold_refusal()
             event = {**event, "headers": self._add_headers(list(event["headers"]))}
         await self._send(event)
 
@@ -95,15 +91,9 @@ class ResponseSender:
         """Send an error response. Nothing may have been sent before."""
         headers, body = problem_response_parts(problem, path=self._path, request_id=self._request_id)
         self.status = problem.status
-        await self._hold_refusal()
         headers = self._add_headers([*headers, *cors_headers(self._origin)])
         await self._send({"type": "http.response.start", "status": problem.status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
-
-    async def _hold_refusal(self) -> None:
-        if self.status == 429 and self.address:
-            self.held_seconds = pacer.wait_seconds(self.address)
-            await asyncio.sleep(self.held_seconds)
 
     def _add_headers(self, headers: Headers) -> Headers:
         present = {name.lower() for name, _ in headers}

@@ -14,13 +14,14 @@ import structlog
 from django.conf import settings
 
 from shared.api.errors import ApiError, Problem
-from shared.api.limits.rate_limits import RateLimitDecision, address_key, raise_if_limited, rate_limit_headers
+from shared.api.limits.rate_limits import RateLimitDecision, raise_if_limited, rate_limit_headers
 from shared.observability import tracing
 from shared.observability.health import is_draining
 from shared.observability.request_fields import RequestFields, bind_fields
 from shared.observability.request_id import bind_request_id
 from shared.serving.asgi.bodies import DeadlineBody, GzipDecoder, SpooledBody, body_too_large_error
 from shared.serving.asgi.metrics import IN_PROGRESS, method_label, record_request
+from shared.serving.asgi.refusals import client_of, pacer
 from shared.serving.asgi.request_checks import apply_proxy_headers, get_header, trace_headers, validate_request
 from shared.serving.asgi.responses import ResponseSender, draining_error
 from shared.serving.asgi.types import Application, Event, Headers, Receive, Scope, Send
@@ -94,6 +95,8 @@ class _HttpWrapper:
                 await self._respond(scope, receive, sender)
             finally:
                 IN_PROGRESS.add(-1)
+                if sender.status == 429:
+                    pacer.count(sender.client)
                 seconds = time.monotonic() - started - sender.held_seconds
                 route = record_request(scope, sender.status, seconds)
                 _log(scope, sender.status, seconds, fields)
@@ -124,7 +127,8 @@ class _HttpWrapper:
         validate_request(scope)
         scope = _without_slash(scope, self.slash_prefix)
         scope = apply_proxy_headers(scope, trusted_proxies=settings.TRUSTED_PROXY_COUNT)
-        sender.address = address_key(scope["client"][0]) if scope.get("client") else ""
+        sender.client = client_of(scope)
+        sender.held_seconds = await pacer.hold(sender.client)
         if self.rate_limit and (decision := await self.rate_limit(scope)):
             sender.headers |= rate_limit_headers(decision)
             raise_if_limited(decision)

@@ -1,58 +1,86 @@
-"""Spacing of 429 responses to one address."""
+"""Spacing of the requests of a client that goes on after 429."""
 
 import asyncio
 
 import pytest
 
-from shared.serving.asgi import refusals, responses
-from shared.serving.asgi.refusals import BURST, MAX_ADDRESSES, MAX_WAIT_SECONDS, PER_SECOND, RefusalPacer
-from shared.serving.asgi.responses import ResponseSender
-from shared.serving.asgi.types import Event
+from shared.serving.asgi import refusals
+from shared.serving.asgi.refusals import BURST, MAX_CLIENTS, MAX_WAIT_SECONDS, PER_SECOND, RefusalPacer, client_of
+from shared.serving.asgi.types import Headers
+
+ONE, OTHER = 1, 2
+
+
+class Clock:
+    """A clock that moves when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    now = [1000.0]
-    monkeypatch.setattr(refusals.time, "monotonic", lambda: now[0])
-    return now
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(refusals.time, "monotonic", clock.monotonic)
+    monkeypatch.setattr(refusals.asyncio, "sleep", clock.sleep)
+    return clock
 
 
-def test_refusals_above_the_burst_are_spaced_and_other_addresses_are_not_delayed(clock: list[float]):
+def held(pacer: RefusalPacer, client: int) -> float:
+    return asyncio.run(pacer.hold(client))
+
+
+def test_requests_wait_after_the_burst_and_those_of_others_do_not(clock: Clock):
     pacer = RefusalPacer()
-    assert {pacer.wait_seconds("192.0.2.1") for _ in range(BURST)} == {0.0}
-    waits = [pacer.wait_seconds("192.0.2.1") for _ in range(3)]
-    assert waits == pytest.approx([1 / PER_SECOND, 2 / PER_SECOND, 3 / PER_SECOND])
-    assert pacer.wait_seconds("192.0.2.2") == 0
+    for _ in range(BURST):
+        assert held(pacer, ONE) == 0
+        pacer.count(ONE)
+    waits = []
+    for _ in range(3):
+        pacer.count(ONE)
+        waits.append(held(pacer, ONE))
+    assert waits == pytest.approx([1 / PER_SECOND] * 3)
+    assert held(pacer, OTHER) == 0
 
 
-def test_no_refusal_waits_longer_than_the_limit_and_a_pause_ends_the_delay(clock: list[float]):
+def test_no_request_waits_longer_than_the_limit_and_a_pause_ends_the_debt(clock: Clock):
     pacer = RefusalPacer()
-    longest = max(pacer.wait_seconds("192.0.2.1") for _ in range(BURST + 100 * int(PER_SECOND)))
-    assert longest == pytest.approx(MAX_WAIT_SECONDS)
-    clock[0] += MAX_WAIT_SECONDS + BURST / PER_SECOND
-    assert pacer.wait_seconds("192.0.2.1") == 0
+    for _ in range(BURST + 100 * int(PER_SECOND)):
+        pacer.count(ONE)
+    assert held(pacer, ONE) == pytest.approx(MAX_WAIT_SECONDS)
+    clock.now += BURST / PER_SECOND
+    assert held(pacer, ONE) == 0
 
 
-def test_the_addresses_seen_longest_ago_are_forgotten(clock: list[float]):
+def test_the_clients_refused_longest_ago_are_forgotten(clock: Clock):
     pacer = RefusalPacer()
-    for number in range(2 * MAX_ADDRESSES):
-        pacer.wait_seconds(str(number))
-    assert len(pacer._due) == MAX_ADDRESSES
+    for number in range(2 * MAX_CLIENTS):
+        pacer.count(number)
+    assert len(pacer._due) == MAX_CLIENTS
 
 
-@pytest.mark.parametrize(
-    ("status", "address", "is_held"), [(429, "192.0.2.1", True), (429, "", False), (200, "192.0.2.1", False)]
-)
-def test_only_a_refusal_is_held_back(status: int, address: str, is_held: bool, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(refusals, "BURST", 0)
-    monkeypatch.setattr(responses, "pacer", RefusalPacer())
-    sent: list[Event] = []
+def client(address: str, *headers: tuple[bytes, bytes]) -> int:
+    sent: Headers = list(headers)
+    return client_of({"client": (address, 1234), "headers": sent})
 
-    async def send(event: Event) -> None:
-        sent.append(event)
 
-    sender = ResponseSender(send, path="/", request_id="req_1")
-    sender.address = address
-    asyncio.run(sender({"type": "http.response.start", "status": status, "headers": []}))
-    assert (sender.held_seconds > 0) is is_held
-    assert sent[0]["status"] == status
+def test_a_client_is_an_address_with_a_credential_in_any_spelling():
+    same = {
+        client("192.0.2.1", (b"authorization", b"Bearer key")),
+        client("192.0.2.1", (b"authorization", b"bearer   key ")),
+        client("192.0.2.1", (b"x-api-key", b" key")),
+    }
+    others = {
+        client("192.0.2.1"),
+        client("192.0.2.1", (b"authorization", b"Bearer another")),
+        client("192.0.2.2", (b"authorization", b"Bearer key")),
+    }
+    assert len(same) == 1
+    assert len(same | others) == 4
+    assert client("2001:db8::1") == client("2001:db8::2")
