@@ -13,6 +13,7 @@ MAX_QUOTE_LENGTH = 500
 # Writing what a rule holds sends at most one e-mail in this time, so that nobody fills a mailbox with it.
 HELD_MAIL_INTERVAL = timedelta(days=1)
 DEFAULT_REASON = "It breaks the rules of this shop."
+QUOTE_START = "\n\nYou wrote:\n\n"
 
 TITLES: Mapping[str, str] = {
     Notice.Kind.CONTENT_HELD: "Your {thing} waits for a moderator",
@@ -26,19 +27,25 @@ TITLES: Mapping[str, str] = {
 }
 TEXTS: Mapping[str, str] = {
     Notice.Kind.CONTENT_HELD: "Your {thing} of {product} is not public yet. A moderator will read it first, and you "
-    "will receive the decision.\n\nYou wrote:\n\n{quote}",
+    "will receive the decision." + QUOTE_START + "{quote}",
     Notice.Kind.CONTENT_PUBLISHED: "A moderator has read your {thing} of {product}. It is public now. {reason}",
-    Notice.Kind.CONTENT_REMOVED: "A moderator has removed your {thing} of {product}. {reason}\n\nYou wrote:\n\n{quote}"
+    Notice.Kind.CONTENT_REMOVED: "A moderator has removed your {thing} of {product}. {reason}" + QUOTE_START + "{quote}"
     "\n\nIf you think that this is wrong, you can appeal once, until {appeal_until:%d %B %Y}. A moderator will "
     "review it again.",
     Notice.Kind.CONTENT_RESTORED: "Your {thing} of {product} was removed and is now restored. We are sorry. {reason}",
-    Notice.Kind.WARNING: "A moderator has reviewed your {thing} of {product} and kept it, with a warning. {reason}\n\n"
-    "You wrote:\n\n{quote}",
+    Notice.Kind.WARNING: "A moderator has reviewed your {thing} of {product} and kept it, with a warning. {reason}"
+    + QUOTE_START
+    + "{quote}",
     Notice.Kind.REPORT_ACCEPTED: "Thank you. You reported a {thing} of {product}. A moderator has removed it. {reason}",
     Notice.Kind.REPORT_REJECTED: "You reported a {thing} of {product}. A moderator has reviewed it and kept "
     "it. {reason}",
     Notice.Kind.APPEAL_KEPT: "We have reviewed your appeal: your {thing} of {product} stays removed. {reason}",
 }
+# A later decision may publish the content before this notice is due.
+WARNING_ABOUT_HIDDEN = (
+    "A moderator has read your {thing} of {product} and sends you a warning. Whether it is public is decided "
+    "separately. {reason}" + QUOTE_START + "{quote}"
+)
 NEEDS_REASON = frozenset({Notice.Kind.CONTENT_REMOVED, Notice.Kind.WARNING, Notice.Kind.APPEAL_KEPT})
 Action = Decision.Action
 AUTHOR_NOTICES: Mapping[str, str] = {
@@ -79,6 +86,7 @@ def _notice(kind: str, decision: Decision, content: Review | Question, user_id: 
     is_removal = kind == Notice.Kind.CONTENT_REMOVED
     appeal_until = decision.undo_until + settings.MODERATION_APPEAL_WINDOW if is_removal else None
     text = content.comment if isinstance(content, Review) else content.question
+    template = WARNING_ABOUT_HIDDEN if kind == Notice.Kind.WARNING and content.hidden_at else TEXTS[kind]
     values = {
         "thing": "review" if isinstance(content, Review) else "question",
         "product": content.product.name,
@@ -91,7 +99,7 @@ def _notice(kind: str, decision: Decision, content: Review | Question, user_id: 
         decision=decision,
         kind=kind,
         title=TITLES[kind].format(**values),
-        text=TEXTS[kind].format(**values).strip(),
+        text=template.format(**values).strip(),
         due_at=decision.undo_until,
         mail_due_at=_mail_due_at(kind, decision.undo_until, user_id),
         appeal_until=appeal_until,

@@ -19,6 +19,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from commerce.moderation.models import Notice
+from commerce.moderation.notices.creation import QUOTE_START
 
 MAX_RUN_TIME = timedelta(minutes=1)
 SEND_TIMEOUT = timedelta(minutes=5)
@@ -62,7 +63,7 @@ def _send(notice: Notice, clock: Callable[[], datetime]) -> bool:
     if notice.mail_due_at is None or clock() + timedelta(seconds=settings.EMAIL_TIMEOUT) >= notice.mail_due_at:
         return False
     claimed = Notice.objects.filter(pk=notice.pk, mail_attempts=notice.mail_attempts)
-    if not notice.user.is_active:
+    if not _may_mail(notice):
         claimed.update(mail_due_at=None)
         return False
     try:
@@ -76,10 +77,22 @@ def _send(notice: Notice, clock: Callable[[], datetime]) -> bool:
     return True
 
 
+def _may_mail(notice: Notice) -> bool:
+    """Return whether the user gets the e-mail.
+
+    One about held content, which is due before a moderator read it, needs a confirmed address: otherwise anybody could
+    have the shop write to addresses of others.
+    """
+    is_unseen = notice.kind == Notice.Kind.CONTENT_HELD
+    return notice.user.is_active and (not is_unseen or notice.user.email_verified_at is not None)
+
+
 def _email(notice: Notice) -> EmailMessage:
     _, address = parseaddr(settings.DEFAULT_FROM_EMAIL)
     message_id = f"<notice-{notice.pk}@{address.rpartition('@')[2] or 'localhost'}>"
-    body = f"{notice.text}\n"
+    is_unseen = notice.kind == Notice.Kind.CONTENT_HELD
+    text = notice.text.partition(QUOTE_START)[0] if is_unseen else notice.text
+    body = f"{text}\n"
     if notice.appeal_until:
         link = f"{settings.STOREFRONT_URL.rstrip('/')}/appeal?{urlencode({'notice': notice.pk})}"
         body += f"\nAppeal here:\n\n{link}\n"

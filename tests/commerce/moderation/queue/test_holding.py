@@ -24,7 +24,7 @@ from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.webhooks.models import Delivery
-from tests.commerce.conftest import ApiClient, make_user
+from tests.commerce.conftest import ApiClient, confirmed, make_user
 from tests.commerce.moderation.factories import DAY, MINUTE, NOON, case_of, decide, reporter, undo
 from tests.commerce.orders.factories import make_goods, other_shop
 from tests.commerce.reviews.factories import ask, review
@@ -190,7 +190,9 @@ def test_the_author_is_told_of_the_hold_and_of_its_end(
     assert "Your review of Velmo lamp is not public yet." in notice.text
     assert "Buy V i a g r a here" in notice.text
     assert "Advertising" not in notice.text
+    confirmed(customer)
     assert (send_notices(clock=lambda: now), mail.outbox[0].to) == (1, [customer.email])
+    assert mail.outbox[0].body.strip().endswith("you will receive the decision.")
 
     undo(decide(action, held, admin, at=now), admin, at=now)
     assert list(Notice.objects.filter(user=customer)) == [notice]
@@ -200,6 +202,24 @@ def test_the_author_is_told_of_the_hold_and_of_its_end(
     assert [each.kind for each in told_later] == [told, "content_held"]
     assert "Thank you for waiting." in told_later[0].text
     assert send_notices(clock=lambda: now + 20 * MINUTE) == 1
+
+
+def test_no_email_about_held_content_goes_to_an_unconfirmed_address(client_of: ApiClient, held: Review, customer: User):
+    assert (send_notices(), mail.outbox, Notice.objects.get().mail_due_at) == (0, [], None)
+
+    (notice,) = client_of(customer).get("/api/notices").json()["data"]
+    assert (notice["kind"], "Buy V i a g r a here" in notice["text"]) == ("content_held", True)
+
+
+def test_a_warning_about_held_content_does_not_say_that_it_is_kept(held: Review, customer: User, admin: User):
+    decide("warn_author", held, admin, reason="Please do not advertise.")
+
+    notice = Notice.objects.get(user=customer, kind="warning")
+    assert "kept it" not in notice.text
+    assert "Whether it is public is decided separately. Please do not advertise." in notice.text
+    decide("reject_report", held, admin, at=NOON + MINUTE)
+    decide("warn_author", held, admin, at=NOON + DAY)
+    assert "kept it, with a warning" in Notice.objects.filter(user=customer, kind="warning")[0].text
 
 
 def test_of_held_texts_one_a_day_is_emailed(held: Review, lamp: Product, customer: User):
