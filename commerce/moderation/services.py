@@ -147,7 +147,7 @@ def hide_content(
     pending = _begin(Action.HIDDEN, model_type, model_id, moderator, now, message)
     if pending.case.state != Case.State.OPEN:
         raise Conflict("Only content with open reports can be hidden for now.")
-    if pending.case.hiding == Case.Hiding.MODERATOR:
+    if pending.case.is_hidden_by_moderator():
         raise Conflict("A moderator has hidden this already.")
     if pending.content.hidden_at is None:
         set_visibility(pending.content, deleted_at=None, hidden_at=now, now=now)

@@ -122,6 +122,13 @@ class Case(models.Model):
     def __str__(self) -> str:
         return f"{self.model_type} {self.model_id}: {self.state}"
 
+    def is_hidden_by_moderator(self) -> bool:
+        """Return whether a moderator hid the content for now, which leaves held content held."""
+        if self.hiding == self.Hiding.HELD:
+            made = self.decisions.filter(pk__lte=self.last_decision_id)  # not the one that is being made
+            return made.filter(action="hidden", moderator__isnull=False, undone_at=None).exists()
+        return self.hiding == self.Hiding.MODERATOR
+
     def claimant(self, now: datetime) -> User | None:
         """Return the moderator whose claim is valid now."""
         return self.claimed_by if self.claimed_until and self.claimed_until > now else None

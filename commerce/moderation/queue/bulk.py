@@ -119,7 +119,7 @@ def _refusal(case: Case, action: str) -> str:
         return "This has been decided already."
     if case.state == Case.State.APPEALED and action not in APPEAL_ACTIONS:
         return "There is an open appeal: keep the content down or bring it back."
-    if action == Action.HIDDEN and case.hiding == Case.Hiding.MODERATOR:
+    if action == Action.HIDDEN and case.is_hidden_by_moderator():
         return "A moderator has hidden this already."
     if action == Action.ESCALATED and case.is_escalated:
         return "This is escalated already."

@@ -12,9 +12,11 @@ from django.utils import timezone
 
 from commerce.analytics.models import LedgerEntry
 from commerce.catalog.models import Product
+from commerce.moderation.decisions import Conflict
 from commerce.moderation.models import Case, Decision, HoldingRule, Notice
 from commerce.moderation.models.text_matching import MatchedText, find_hosts
 from commerce.moderation.notices.delivery import send_notices
+from commerce.moderation.queue.bulk import preview_decision
 from commerce.moderation.queue.holding import preview_rule
 from commerce.moderation.queue.listing import QueueFilters, filter_queue, queue_page
 from commerce.moderation.queue.statements import ReportingPeriod, newest_statements
@@ -220,6 +222,26 @@ def test_a_warning_about_held_content_does_not_say_that_it_is_kept(held: Review,
     decide("reject_report", held, admin, at=NOON + MINUTE)
     decide("warn_author", held, admin, at=NOON + DAY)
     assert "kept it, with a warning" in Notice.objects.filter(user=customer, kind="warning")[0].text
+
+
+def test_held_content_is_hidden_for_now_once(held: Review, admin: User):
+    first = decide("hide_content", held, admin)
+    decide("warn_author", held, admin, at=NOON + DAY)
+
+    with pytest.raises(Conflict, match="A moderator has hidden this already"):
+        decide("hide_content", held, admin, at=NOON + 2 * DAY)
+    case = case_of(held)
+    assert preview_decision(case_ids=[case.pk], action="hidden").refused == {
+        case.pk: "A moderator has hidden this already."
+    }
+    assert case.decisions.filter(action="hidden").exclude(pk=first.pk).get().moderator is None
+
+
+def test_held_content_may_be_hidden_again_after_an_undo(held: Review, admin: User):
+    undo(decide("hide_content", held, admin), admin)
+
+    assert preview_decision(case_ids=[case_of(held).pk], action="hidden").items == 1
+    decide("hide_content", held, admin, at=NOON + DAY)
 
 
 def test_of_held_texts_one_a_day_is_emailed(held: Review, lamp: Product, customer: User):
