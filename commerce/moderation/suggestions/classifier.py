@@ -12,8 +12,11 @@ Inputs = NDArray[np.float32]
 Labels = NDArray[np.bool_]
 
 TARGET_PRECISION = 0.95  # of suggestions on held-out decisions
+MIN_CONFIDENCE = 0.5  # a suggestion is the likelier verdict
 MIN_DECISIONS = 50  # of a kind of content, before anything is suggested about it
 MIN_SUGGESTIONS = 20  # held-out ones of a verdict: fewer say nothing about its precision
+MIN_TAIL_PRECISION = 0.85  # of the MIN_SUGGESTIONS with the lowest confidence: the others do not pay for them
+MIN_DUPLICATE_SIMILARITY = 0.9  # cosine of content: such texts are one campaign
 DEVIATIONS = 0.75  # of the lower bound, so that the luck of the choice of a confidence does not count
 REGULARIZATION = 0.5
 FOLDS = 5
@@ -23,7 +26,10 @@ TOLERANCE = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictRule:
-    """A verdict is suggested from `confidence` on. The other figures were measured on held-out decisions."""
+    """A verdict is suggested from `confidence` on.
+
+    The other figures were measured on held-out decisions that chose neither the weights nor the confidence.
+    """
 
     confidence: float
     precision: float
@@ -53,34 +59,91 @@ def probabilities(weights: NDArray[np.float32], inputs: Inputs) -> NDArray[np.fl
     return _sigmoid((_with_constant(inputs) @ weights).astype(np.float64))
 
 
-def held_out_probabilities(inputs: Inputs, labels: Labels) -> NDArray[np.float64]:
-    """Return the probability of each row by a model that was fitted without it and every fifth row."""
+def duplicate_folds(contents: Inputs) -> NDArray[np.int64]:
+    """Return the fold of each row; rows of nearly the same content, also through others, have the same one.
+
+    contents: vectors of length 1, or 0 where there is no text, which resembles nothing.
+    """
+    clusters = _clusters(contents)
+    counts = np.bincount(clusters, minlength=len(contents))
+    folds, sizes = np.zeros(len(contents), np.int64), np.zeros(FOLDS, np.int64)
+    for cluster in np.argsort(-counts, kind="stable"):  # the largest first, each into the smallest fold
+        fold = int(sizes.argmin())
+        folds[clusters == cluster] = fold
+        sizes[fold] += counts[cluster]
+        if not counts[cluster]:
+            break
+    return folds
+
+
+def held_out_probabilities(inputs: Inputs, labels: Labels, folds: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the probability of each row by a model that was fitted without its fold."""
     found = np.zeros(len(labels))
     for fold in range(FOLDS):
-        is_out = np.arange(len(labels)) % FOLDS == fold
-        found[is_out] = probabilities(fit(inputs[~is_out], labels[~is_out]), inputs[is_out])
+        is_out = folds == fold
+        if is_out.any():
+            found[is_out] = probabilities(fit(inputs[~is_out], labels[~is_out]), inputs[is_out])
     return found
 
 
-def verdict_rule(confidences: NDArray[np.float64], is_right: Labels) -> VerdictRule | None:
+def verdict_rule(confidences: NDArray[np.float64], is_right: Labels, folds: NDArray[np.int64]) -> VerdictRule | None:
     """Return the rule of one verdict about one kind of content, or None if no confidence makes it precise.
 
-    From the lowest confidence on at which the precision's lower bound (Wilson) reaches the target.
+    Each fold is measured from the confidence on that the other folds choose.
+    """
+    if len(confidences) < MIN_DECISIONS:
+        return None
+    chosen = _lowest_precise(confidences, is_right)
+    if chosen is None:
+        return None
+    is_shown = np.zeros(len(confidences), np.bool_)
+    for fold in range(FOLDS):
+        others = folds != fold
+        confidence = _lowest_precise(confidences[others], is_right[others])
+        if confidence is not None:
+            is_shown |= ~others & (confidences >= confidence)
+    count = int(is_shown.sum())
+    if count < MIN_SUGGESTIONS or is_right[is_shown].mean() < TARGET_PRECISION:
+        return None
+    return VerdictRule(
+        confidence=chosen,
+        precision=float(is_right[is_shown].mean()),
+        coverage=count / len(confidences),
+        suggestions=count,
+    )
+
+
+def _lowest_precise(confidences: NDArray[np.float64], is_right: Labels) -> float | None:
+    """Return the lowest confidence from which on the verdict is precise, or None.
+
+    The precision's lower bound (Wilson) reaches the target, and the least confident suggestions are precise too.
     """
     order = np.argsort(-confidences, kind="stable")
+    ordered, hits = confidences[order], np.cumsum(is_right[order])
     counts = np.arange(1, len(order) + 1)
-    precisions = np.cumsum(is_right[order]) / counts
-    is_precise = (_lower_bounds(precisions, counts) >= TARGET_PRECISION) & (counts >= MIN_SUGGESTIONS)
-    precise = np.flatnonzero(is_precise)
-    if len(confidences) < MIN_DECISIONS or not len(precise):
-        return None
-    last = int(precise[-1])
-    return VerdictRule(
-        confidence=float(confidences[order[last]]),
-        precision=float(precisions[last]),
-        coverage=(last + 1) / len(order),
-        suggestions=last + 1,
+    earlier = np.concatenate([np.zeros(MIN_SUGGESTIONS, np.int64), hits])[: len(hits)]
+    is_precise = (
+        (ordered > MIN_CONFIDENCE)
+        & (counts >= MIN_SUGGESTIONS)
+        & (np.append(ordered[1:] < ordered[:-1], True))  # equal ones are suggested together
+        & (_lower_bounds(hits / counts, counts) >= TARGET_PRECISION)
+        & (hits - earlier >= MIN_TAIL_PRECISION * MIN_SUGGESTIONS)
     )
+    precise = np.flatnonzero(is_precise)
+    return float(ordered[precise[-1]]) if len(precise) else None
+
+
+def _clusters(contents: Inputs) -> NDArray[np.int64]:
+    """Return the cluster of each row: the number of its first row."""
+    clusters = np.arange(len(contents))
+    for row in range(1, len(contents)):
+        alike = np.flatnonzero(contents[:row] @ contents[row] >= MIN_DUPLICATE_SIMILARITY)
+        joined = np.unique(clusters[alike])
+        if len(joined):
+            clusters[row] = joined[0]
+            for other in joined[1:]:
+                clusters[clusters == other] = joined[0]
+    return clusters
 
 
 def _lower_bounds(shares: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.float64]:

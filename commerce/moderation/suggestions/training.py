@@ -13,6 +13,7 @@ from commerce.moderation.suggestions.classifier import (
     MIN_DECISIONS,
     Inputs,
     Labels,
+    duplicate_folds,
     fit,
     held_out_probabilities,
     verdict_rule,
@@ -59,14 +60,17 @@ def is_removal(row: CaseVector) -> bool:
     return row.case.state == Case.State.ACCEPTED
 
 
-def measured_rules(inputs: Inputs, labels: Labels, kinds: NDArray[Any]) -> dict[str, dict[str, Any]]:
-    """Return the rule of each kind of content and verdict that has one."""
-    removal = held_out_probabilities(inputs, labels)
+def measured_rules(
+    inputs: Inputs, labels: Labels, kinds: NDArray[Any], *, contents: Inputs
+) -> dict[str, dict[str, Any]]:
+    """Return the rule of each kind of content and verdict that has one. `contents` are the vectors of its texts."""
+    folds = duplicate_folds(contents)
+    removal = held_out_probabilities(inputs, labels, folds)
     rules: dict[str, dict[str, Any]] = {}
     for kind in ContentKind.values:
         of_kind = kinds == kind
         sides = zip(VERDICTS, (removal, 1 - removal), (labels, ~labels), strict=True)
-        found = {action: verdict_rule(share[of_kind], right[of_kind]) for action, share, right in sides}
+        found = {action: verdict_rule(share[of_kind], right[of_kind], folds[of_kind]) for action, share, right in sides}
         rules[kind] = {str(action): asdict(rule) for action, rule in found.items() if rule}
     return rules
 
@@ -75,10 +79,11 @@ def _learned(rows: list[CaseVector]) -> dict[str, Any] | None:
     labels = np.array([is_removal(row) for row in rows])
     if labels.all() or not labels.any():
         return None
-    inputs = np.stack([read_vector(row) for row in rows])
+    inputs, size = np.stack([read_vector(row) for row in rows]), rows[0].dimensions
+    kinds = np.array([row.case.model_type for row in rows])
     return {
-        "dimensions": rows[0].dimensions,
+        "dimensions": size,
         "weights": fit(inputs, labels).astype("<f4").tobytes(),
-        "rules": measured_rules(inputs, labels, np.array([row.case.model_type for row in rows])),
+        "rules": measured_rules(inputs, labels, kinds, contents=inputs[:, :size]),
         "decisions_count": len(rows),
     }

@@ -99,6 +99,7 @@ def counted(desk: ModeratorBrowser, way: Callable[[Page, Counter], None], decisi
 def main() -> None:
     given = arguments(__doc__ or "")
     server = EmbeddingServer()
+    server.sizes, server.spread = {"concepts": 64}, 0.5
     server.start()
     extra = {"STOA_SEARCH_MODEL": "concepts", "STOA_MODERATION_UNDO_MINUTES": "1"}
     with running_chromium() as browser, served_shop(provider_url=server.url, extra=extra) as shop:

@@ -2,7 +2,9 @@
 
 import base64
 import contextlib
+import hashlib
 import json
+import re
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,7 +21,10 @@ CONCEPTS = (
 
 
 class EmbeddingServer:
-    """`sizes` are the dimensions by model; a model that it lacks is 404. `texts` are those it was sent."""
+    """`sizes` are the dimensions by model; a model that it lacks is 404. `texts` are those it was sent.
+
+    With a `spread`, texts of the same concepts and other words differ by about that length.
+    """
 
     def __init__(self) -> None:
         self.sizes = {"concepts": 16}
@@ -29,6 +34,7 @@ class EmbeddingServer:
         self.delay_seconds = 0.0
         self.body: bytes | None = None  # instead of a right one
         self.form = "base64"
+        self.spread = 0.0
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -71,7 +77,8 @@ class EmbeddingServer:
         if size is None:
             return 404, b"{}"
         self.texts += request["input"]
-        data = [{"index": n, "embedding": self._form(embed(text, size))} for n, text in enumerate(request["input"])]
+        vectors = [embed(text, size) + self.spread * _direction(text, size) for text in request["input"]]
+        data = [{"index": number, "embedding": self._form(vector)} for number, vector in enumerate(vectors)]
         return 200, json.dumps({"data": data}).encode()
 
     def _form(self, vector: "np.ndarray[Any, np.dtype[np.float32]]") -> str | list[float]:
@@ -92,3 +99,11 @@ def embed(text: str, size: int) -> "np.ndarray[Any, np.dtype[np.float32]]":
     for number, words in enumerate(CONCEPTS):
         vector[number] = sum(word in text.lower() for word in words)
     return vector
+
+
+def _direction(text: str, size: int) -> "np.ndarray[Any, np.dtype[np.float32]]":
+    """Return a vector of length 1 that depends on the words alone."""
+    words = " ".join(sorted(re.findall(r"\w+", text.lower())))
+    seed = int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "little")
+    vector = np.random.default_rng(seed).normal(size=size).astype("<f4")
+    return vector / np.linalg.norm(vector)

@@ -11,7 +11,8 @@ from commerce.moderation.suggestions import reading
 from commerce.reviews.models import Question
 from shared.accounts.models import User
 from tests.commerce.moderation.factories import DAY, NOON
-from tests.commerce.search.conftest import server  # noqa: F401  a fixture
+from tests.commerce.search.conftest import server as search_server  # noqa: F401  a fixture
+from tests.commerce.search.embedding_server import EmbeddingServer
 
 PAST_COUNT = 120
 
@@ -21,6 +22,12 @@ def _forget() -> Iterator[None]:
     yield
     reading.forget_knowledge()
     embeddings.close_clients()
+
+
+@pytest.fixture
+def server(search_server: EmbeddingServer) -> EmbeddingServer:  # noqa: F811
+    search_server.sizes, search_server.spread = {"concepts": 64}, 0.5
+    return search_server
 
 
 @pytest.fixture
