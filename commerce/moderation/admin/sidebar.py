@@ -1,11 +1,13 @@
 """Links of moderation in the admin's sidebar, with the length of the queue."""
 
+from functools import cache
 from typing import Any
 
 from django.db.models import Count, Min
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.functional import lazy
 from django.utils.translation import gettext as _
 
 from commerce.moderation.admin.labels import short_age
@@ -24,7 +26,8 @@ def links(request: HttpRequest) -> dict[str, Any]:
         "icon": "flag",
         "link": queue_url,
         "active": request.path.startswith(queue_url) and request.path not in (statistics, transparency, second_look),
-        "badge": _waiting_badge(),  # empty: the theme shows no badge
+        # Read only by pages that show the sidebar, where an empty text is no badge.
+        "badge": lazy(cache(_waiting_badge), str)(),
         "badge_variant": "primary",
     }
     others = [

@@ -1,7 +1,9 @@
 """The statistics page, the badge of the sidebar, the list of decisions, and translations."""
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone, translation
 
 from commerce.reviews.models import Review
@@ -9,6 +11,7 @@ from shared.accounts.models import User
 from tests.commerce.moderation.factories import DAY, MINUTE, case_of, decide, report, reporter
 
 STATISTICS = "/admin/commerce_moderation/case/statistics/"
+DECISIONS = "/admin/commerce_moderation/decision/"
 
 
 @pytest.fixture
@@ -51,11 +54,22 @@ def test_the_sidebar_shows_the_length_and_age_of_the_queue(moderator: Client, wr
     assert "1 · 5 minutes" in moderator.get("/admin/").content.decode()
 
 
+def test_the_queue_is_counted_once_and_only_where_the_sidebar_is(moderator: Client, written: Review):
+    report(written, reporter("ann"), at=timezone.now() - 5 * MINUTE)
+    counted = []
+    for path in (DECISIONS, f"{DECISIONS}?_popup=1"):
+        with CaptureQueriesContext(connection) as queries:
+            assert moderator.get(path).status_code == 200
+        counted.append(sum("MIN(" in query["sql"] for query in queries))
+
+    assert counted == [1, 0]
+
+
 def test_the_list_of_decisions_is_read_only_and_links_to_cases(moderator: Client, admin: User, written: Review):
     report(written, reporter("ann"), at=timezone.now() - DAY)
     made = decide("accept_report", written, admin, at=timezone.now() - DAY, note="Seen before.")
 
-    shown = moderator.get("/admin/commerce_moderation/decision/").content.decode()
+    shown = moderator.get(DECISIONS).content.decode()
 
     assert f"/admin/commerce_moderation/case/{case_of(written).pk}/change/" in shown
     assert "Taken down" in shown
