@@ -19,6 +19,8 @@ from celery import Celery
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
+from django.template.defaultfilters import filesizeformat
+from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 from kombu.exceptions import OperationalError
@@ -99,7 +101,7 @@ def _check_clock() -> list[Finding]:
         difference = float(cursor.fetchone()[0]) - time.time()
     is_ok = abs(difference) <= MAX_CLOCK_DIFFERENCE_SECONDS
     text = _("%(seconds)s s behind the database.") if difference > 0 else _("%(seconds)s s ahead of the database.")
-    found = text % {"seconds": f"{abs(difference):.1f}"}
+    found = text % {"seconds": number_format(abs(difference), decimal_pos=1)}
     advice = "" if is_ok else _("Synchronize both by NTP: tokens and links expire.")
     return [Finding(_("clock"), is_ok, found, advice)]
 
@@ -111,7 +113,7 @@ def check_redis() -> list[Finding]:
     try:
         with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=REDIS_TIMEOUT_SECONDS) as client:
             client.ping()
-            memory = client.info("memory")["used_memory_human"]
+            memory = filesizeformat(client.info("memory")["used_memory"])
     except redis.RedisError as error:
         found = _("It does not answer: %(reason)s.") % {"reason": str(error).rstrip(".")}
         return [Finding("redis", False, found, _("Start it, or correct REDIS_URL."))]
@@ -153,7 +155,7 @@ def _check_folder(folder: Path) -> Finding:
         advice = _("Give it to the user that runs Stoa (chown), and mount it for writing.")
         text = _("%(folder)s cannot be written: %(reason)s.") % {"folder": folder, "reason": error.strerror}
         return Finding(_("disk"), False, text, advice)
-    found = _("%(folder)s: %(size)s GB free.") % {"folder": folder, "size": f"{free / 1e9:.1f}"}
+    found = _("%(folder)s: %(size)s GB free.") % {"folder": folder, "size": number_format(free / 1e9, decimal_pos=1)}
     if free < MIN_FREE_BYTES:
         return Finding(_("disk"), False, found, _("Delete files there, or move the data with STOA_HOME."))
     return Finding(_("disk"), True, found)

@@ -20,7 +20,11 @@ def check_webhooks(advice: str) -> list[Finding]:
     since = timezone.now() - FAILED_DELIVERIES_WINDOW
     failed = Delivery.objects.filter(state=DeliveryState.FAILED, finished_at__gte=since).count()
     off = Endpoint.objects.filter(is_enabled=False, disabled_by=Endpoint.DisabledBy.RECEIVER).count()
-    found = ngettext("%(count)s delivery failed within a day.", "%(count)s deliveries failed within a day.", failed)
+    found = ngettext(
+        "%(count)s delivery failed within the last 24 hours.",
+        "%(count)s deliveries failed within the last 24 hours.",
+        failed,
+    )
     findings = [Finding(_("webhooks"), not failed, found % {"count": failed}, advice if failed else "")]
     if off:
         found = ngettext("%(count)s is off: its receiver is gone.", "%(count)s are off: their receivers are gone.", off)

@@ -5,6 +5,7 @@ from typing import Self
 
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from shared.accounts.models import User
@@ -78,7 +79,8 @@ class Sanction(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.kind} of user {self.user_id}"
+        kind = self.get_kind_display().partition(":")[0]
+        return gettext("%(kind)s of user %(user)s") % {"kind": kind, "user": self.user_id}
 
     def is_in_force(self, now: datetime) -> bool:
         return self.lifted_at is None and (self.ends_at is None or self.ends_at > now)

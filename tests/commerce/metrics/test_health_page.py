@@ -2,13 +2,17 @@
 
 import http.server
 import json
+import shutil
 import threading
 from collections.abc import Iterator
 from html import unescape
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from celery import current_app
 from django.test import Client
+from django.utils import translation
 from pytest_django import Settings
 
 from commerce.catalog.search.indexing import update_index
@@ -16,7 +20,7 @@ from commerce.metrics.health_checks import CHECKS, check_model_server, check_que
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
-from shared.observability.checks import run_checks
+from shared.observability.checks import check_disk, run_checks
 from tests.commerce.catalog.factories import make_product
 from tests.commerce.conftest import make_user
 
@@ -80,6 +84,16 @@ def test_every_check_has_an_outcome(admin: User):
     checks = {finding.check for finding in findings}
     assert checks >= {"version", "database", "redis", "workers", "search index", "analytics", "model server", "disk"}
     assert all(finding.advice for finding in findings if not finding.is_ok)
+
+
+@pytest.mark.parametrize(("language", "size"), [("en", ": 1.5 GB free."), ("de", ": 1,5 GB frei.")])
+def test_sizes_have_the_decimal_sign_of_the_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, language: str, size: str
+):
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=1_520_000_000))
+    with translation.override(language):
+        (finding,) = check_disk([tmp_path])
+    assert finding.found == f"{tmp_path}{size}"
 
 
 def test_a_model_server_that_answers_and_has_the_models_is_well(model_server: None):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.core import mail
 from django.test import Client
-from django.utils import timezone
+from django.utils import timezone, translation
 
 from commerce.catalog.models import Product
 from commerce.moderation.models import Notice, Sanction
@@ -122,6 +122,16 @@ def test_the_same_kind_twice_is_409(client_of: ApiClient, customer: User, modera
     assert client_of(moderator).post("/api/sanctions", body, content_type="application/json").status_code == 409
     (own,) = client_of(customer).get("/api/sanctions").json()["data"]
     assert "note" not in own  # for moderators only
+
+
+@pytest.mark.parametrize(
+    ("language", "name"),
+    [("en", "Suspension of user"), ("de", "Sperre (Benutzer"), ("es", "Suspensión (usuario")],
+)
+def test_its_name_is_in_the_moderators_language(customer: User, moderator: User, language: str, name: str):
+    sanction = impose(customer, moderator)
+    with translation.override(language):
+        assert str(sanction).startswith(f"{name} {customer.pk}")
 
 
 def test_an_appeal_is_kept_or_overturned(client_of: ApiClient, customer: User, moderator: User):
