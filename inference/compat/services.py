@@ -127,7 +127,7 @@ def _loaded_model(info: ModelInfo, model: CatalogModel) -> OllamaLoadedModel:
         size=size,
         digest=_digest(model),
         details=_details(model),
-        size_vram=size if info.device == "cuda" else 0,
+        size_vram=info.gpu_memory_bytes or 0,
         context_length=info.context_size,
     )
 

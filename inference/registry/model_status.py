@@ -135,6 +135,7 @@ def _with_load_report(info: ModelInfo, report: LoadReport) -> ModelInfo:
         memory_usage_bytes=report.memory_usage_bytes,
         weight_bytes=report.weight_bytes,
         cache_limit_bytes=report.cache_limit_bytes,
+        gpu_memory_bytes=report.gpu_memory_bytes,
         cache_dtype=report.cache_dtype,
         load_time_ms=report.load_time_ms,
         gpu_layers=report.gpu_layers,

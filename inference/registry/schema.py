@@ -9,6 +9,7 @@ _LOADED: dict[str, Any] = {
     "memory_usage_bytes": 96_468_992,
     "weight_bytes": 21_200_384,
     "cache_limit_bytes": 75_268_608,
+    "gpu_memory_bytes": 0,
     "cache_dtype": "float32",
     "load_time_ms": 840,
     "gpu_layers": 0,

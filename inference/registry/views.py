@@ -45,6 +45,7 @@ async def load(call: OperationCall[LoadModelRequest], model_id: str) -> LoadMode
         memory_usage_bytes=report.memory_usage_bytes,
         weight_bytes=report.weight_bytes,
         cache_limit_bytes=report.cache_limit_bytes,
+        gpu_memory_bytes=report.gpu_memory_bytes,
         cache_dtype=report.cache_dtype,
         load_time_ms=report.load_time_ms,
         gpu_layers=report.gpu_layers,

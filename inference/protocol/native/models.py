@@ -39,10 +39,14 @@ WeightBytes = Annotated[int, Meta(description="Bytes of the weights.", examples=
 CacheLimit = Annotated[
     int, Meta(description="Bytes of the KV cache when all sequences are as long as possible.", examples=[75_268_608])
 ]
+GpuMemory = Annotated[
+    int, Meta(description="Bytes of `memory_usage_bytes` that are on the GPU; 0 on the CPU.", examples=[0])
+]
 CacheDType = Annotated[
     str,
     Meta(
-        description="Number type of the KV cache: `float32`, or `float16` beside quantized weights.",
+        description="Number type of the KV cache: `float32`, `float16` beside quantized weights, or `bfloat16` on a "
+        "GPU.",
         examples=["float32"],
     ),
 ]
@@ -106,6 +110,7 @@ class ModelInfo(Struct, kw_only=True):
         ),
     ] = None
     cache_limit_bytes: CacheLimit | None = None
+    gpu_memory_bytes: GpuMemory | None = None
     cache_dtype: CacheDType | None = None
     resident_bytes: Annotated[
         int | None, Meta(description="Resident memory of the model's process in bytes.", examples=[402_653_184])
@@ -182,6 +187,7 @@ class LoadModelResponse(Struct, kw_only=True, omit_defaults=True):
     memory_usage_bytes: MemoryUsage
     weight_bytes: WeightBytes
     cache_limit_bytes: CacheLimit
+    gpu_memory_bytes: GpuMemory
     cache_dtype: CacheDType
     load_time_ms: LoadTime
     gpu_layers: GpuLayers

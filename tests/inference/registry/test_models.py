@@ -28,7 +28,7 @@ FIELDS = {
     "id", "name", "type", "size_bytes", "loaded", "context_size", "capabilities", "state", "error", "parameters",
     "base", "quantization", "dtype", "device", "progress", "memory_usage_bytes", "resident_bytes", "load_time_ms",
     "gpu_layers", "batch_size", "max_sequences", "warning", "weight_bytes", "cache_bytes", "cache_limit_bytes",
-    "cache_dtype",
+    "cache_dtype", "gpu_memory_bytes",
 }  # fmt: skip
 FILES_MISSING = "Its files are in no folder of STOA_MODELS_DIR: put them there to load it again, or unload it."
 
@@ -61,6 +61,7 @@ def test_every_model_is_listed_with_its_fields(stoa: RunningServer):
         "memory_usage_bytes": 1,
         "weight_bytes": 0,
         "cache_limit_bytes": 0,
+        "gpu_memory_bytes": 0,
         "cache_dtype": "float32",
         "gpu_layers": 0,
         "batch_size": 512,
