@@ -25,10 +25,25 @@ COOLDOWN_SECONDS = 30.0
 MAX_CONCURRENT_CALLS = 8  # per process: half of what the model server allows an API key
 MAX_RESPONSE_BYTES = 8 * 1024 * 1024  # base64 of 128 vectors of 8,192 dimensions is 5.6 MB
 MAX_DIMENSIONS = 8192
+OVERLOAD_STATUSES = (408, 429)
+REFUSED_TEXT_STATUSES = (400, 413, 422)
+MAX_TEXT_WEIGHT = 650  # about 230 of the 256 tokens that all-MiniLM-L6-v2 reads, in German: English is shorter
+FIRST_WIDE_CHARACTER = 0x300  # above Latin letters, a character is about a token
+WIDE_WEIGHT = 3
+MIN_TEXT_LENGTH = 75  # a text that is refused is halved while it is longer
+PLAIN_TEXT = "text"  # which every model embeds
 
 
 class EmbeddingsUnavailable(Exception):
     """A call without vectors. The message is fixed and safe to show."""
+
+
+class EmbeddingsRefused(EmbeddingsUnavailable):
+    """The model server refuses a request, with a 4xx status. The circuit breaker does not count it."""
+
+
+class TextsRefused(EmbeddingsRefused):
+    """The model server refuses these texts: one of them may be too long for the model."""
 
 
 _clients: dict[tuple[str, str, float], "EmbeddingsClient"] = {}
@@ -67,11 +82,36 @@ class EmbeddingsClient:
                 message = (
                     f"The model server answered {response.status_code}. Is {model} loaded, and may the key use it?"
                 )
-                raise EmbeddingsUnavailable(message)
+                raise _failure(response.status_code)(message)
             return _read_vectors(response.content, len(texts))
+
+    def embed_or_shorten(self, model: str, texts: Sequence[str]) -> list[Vector | None]:
+        """Return a vector for each text, None for one that is refused even when it is short.
+
+        Raises EmbeddingsUnavailable, also if the model server refuses every text.
+        """
+        try:
+            return list(self.embed(model, texts))
+        except TextsRefused:
+            self.embed(model, [PLAIN_TEXT])
+        return self._embed_parts(model, texts)
 
     def close(self) -> None:
         self._http.close()
+
+    def _embed_parts(self, model: str, texts: Sequence[str]) -> list[Vector | None]:
+        """Embed refused texts in halves; of a single one, its beginning."""
+        if len(texts) > 1:
+            middle = len(texts) // 2
+            return [*self._embed_part(model, texts[:middle]), *self._embed_part(model, texts[middle:])]
+        text = texts[0]
+        return self._embed_part(model, [text[: len(text) // 2]]) if len(text) > MIN_TEXT_LENGTH else [None]
+
+    def _embed_part(self, model: str, texts: Sequence[str]) -> list[Vector | None]:
+        try:
+            return list(self.embed(model, texts))
+        except TextsRefused:
+            return self._embed_parts(model, texts)
 
     @contextmanager
     def _admitted(self) -> Iterator[None]:
@@ -84,6 +124,9 @@ class EmbeddingsClient:
             try:
                 yield
                 record = self._breaker.record_success
+            except EmbeddingsRefused:
+                record = self._breaker.record_abandoned
+                raise
             finally:
                 with self._lock:
                     record()
@@ -102,11 +145,28 @@ def embeddings_client(*, base_url: str, api_key: str, timeout_seconds: float) ->
         return _clients[key]
 
 
+def cut_text(text: str) -> str:
+    """Return the beginning of a text that most encoders accept. Their tokens are what limits it."""
+    weight = 0
+    for position, character in enumerate(text):
+        weight += WIDE_WEIGHT if ord(character) >= FIRST_WIDE_CHARACTER else 1
+        if weight > MAX_TEXT_WEIGHT:
+            return text[:position]
+    return text
+
+
 def close_clients() -> None:
     """Close the connections of all clients, and forget them with their breakers."""
     with _creation:
         while _clients:
             _clients.popitem()[1].close()
+
+
+def _failure(status: int) -> type[EmbeddingsUnavailable]:
+    if status in REFUSED_TEXT_STATUSES:
+        return TextsRefused
+    is_refused = 400 <= status < 500 and status not in OVERLOAD_STATUSES
+    return EmbeddingsRefused if is_refused else EmbeddingsUnavailable
 
 
 def _read_vectors(body: bytes, count: int) -> list[Vector]:

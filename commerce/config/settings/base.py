@@ -167,7 +167,8 @@ UNCACHED_TABLES = frozenset(
         "accounts_apikey", "accounts_secondfactor", "accounts_signin", "accounts_signinnetwork", "api_keyedrequest",
         "audit_auditentry", "commerce_analytics_books", "commerce_analytics_chainshop", "commerce_analytics_entry",
         "commerce_analytics_figure", "commerce_analytics_firstorder", "commerce_analytics_productfigure",
-        "commerce_analytics_salesreport", "commerce_attachments_leftover", "commerce_webhooks_attempt",
+        "commerce_analytics_salesreport", "commerce_attachments_leftover", "commerce_moderation_casevector",
+        "commerce_moderation_decisionsuggestion", "commerce_moderation_suggestionmodel", "commerce_webhooks_attempt",
         "commerce_webhooks_delivery", "django_admin_log", "django_session",
     }
 )  # fmt: skip

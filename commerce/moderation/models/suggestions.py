@@ -10,15 +10,13 @@ from commerce.moderation.models.reasons import ReportReason
 class CaseVector(models.Model):
     """The meaning of a case according to a model: of its content, of its reports, and some features of the content.
 
-    The fingerprint is that of the texts: those of the decision for a decided case. `group` is the id of a waiting case
-    with nearly the same content.
+    A part without a text, or whose text the model server refuses, is zero. The fingerprint is that of the texts: those
+    of the decision for a decided case. Waiting cases with nearly the same content have one `group`.
     """
 
-    case = models.OneToOneField(
-        Case, on_delete=models.CASCADE, primary_key=True, related_name="vector", editable=False
-    )  # fmt: skip
+    case = models.ForeignKey(Case, on_delete=models.CASCADE, related_name="vectors", db_index=False, editable=False)
     model = models.CharField(max_length=255, editable=False)
-    dimensions = models.PositiveIntegerField(editable=False)
+    dimensions = models.PositiveIntegerField(editable=False)  # of the model
     vector = models.BinaryField(editable=False)
     fingerprint = models.CharField(max_length=32, editable=False)
     reason = models.ForeignKey(
@@ -30,6 +28,7 @@ class CaseVector(models.Model):
 
     class Meta:
         default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=["case", "model"], name="commerce_case_vector_one_a_model")]
         indexes = [models.Index(fields=["group"], name="commerce_case_vector_group")]
 
     def __str__(self) -> str:
@@ -40,15 +39,16 @@ class SuggestionModel(models.Model):
     """Weights learned from past decisions on the vectors of one embedding model.
 
     `rules` has the confidence, precision and coverage on held-out decisions, by kind of content and verdict; a verdict
-    without a rule is not suggested.
+    without a rule is not suggested. An attempt is saved before it begins, so that one that fails is not repeated soon.
     """
 
     model = models.CharField(max_length=255, unique=True, editable=False)
-    dimensions = models.PositiveIntegerField(editable=False)
-    weights = models.BinaryField(editable=False)
+    dimensions = models.PositiveIntegerField(default=0, editable=False)
+    weights = models.BinaryField(default=bytes, editable=False)
     rules = models.JSONField(default=dict, editable=False)
     decisions_count = models.PositiveIntegerField(default=0, editable=False)
-    trained_at = models.DateTimeField(editable=False)
+    attempted_at = models.DateTimeField(null=True, editable=False)
+    trained_at = models.DateTimeField(null=True, editable=False)
 
     class Meta:
         default_permissions = ()

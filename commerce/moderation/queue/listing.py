@@ -7,10 +7,10 @@ from typing import Any
 
 from django.db.models import Count, Max, Q, QuerySet
 
-from commerce.moderation.models import AbuseReport, Appeal, Case, ContentKind, Decision, Reporter, Sanction
+from commerce.moderation.models import AbuseReport, Appeal, Case, CaseVector, ContentKind, Decision, Reporter, Sanction
 from commerce.moderation.models.reasons import DEFAULT_DUE_TIME
 from commerce.moderation.reportable_content import CONTENT_MODELS, Reportable
-from commerce.moderation.suggestions.reading import NO_ADVICE, CaseAdvice, count_alike, read_advice
+from commerce.moderation.suggestions.reading import NO_ADVICE, CaseAdvice, count_alike, current_vectors, read_advice
 from commerce.moderation.trust import reporter_weight
 from shared.accounts.models import User
 
@@ -86,12 +86,14 @@ class QueueItem:
     claimant: User | None
     read_at: datetime
     alike: int = 0
+    vector: CaseVector | None = None
 
 
 def queue_page(cases: "QuerySet[Case]", *, now: datetime) -> list[QueueItem]:
     """Return the items of a slice of `filter_queue`, in a fixed number of queries."""
-    page = list(cases.select_related("claimed_by", "reason", "vector"))
-    alike = count_alike(page)
+    page = list(cases.select_related("claimed_by", "reason"))
+    vectors = current_vectors(page)
+    alike = count_alike(vectors)
     contents = {kind: _contents(kind, [case for case in page if case.model_type == kind]) for kind in ContentKind}
     return [
         QueueItem(
@@ -100,6 +102,7 @@ def queue_page(cases: "QuerySet[Case]", *, now: datetime) -> list[QueueItem]:
             claimant=case.claimant(now),
             read_at=now,
             alike=alike.get(case.pk, 0),
+            vector=vectors.get(case.pk),
         )
         for case in page
     ]
@@ -180,7 +183,7 @@ def read_case_file(item: QueueItem, *, now: datetime) -> CaseFile:
         decisions=decisions,
         appeal=appeals.first(),
         undoable=next((each for each in decisions if each.pk == last and each.can_be_undone(now)), None),
-        advice=read_advice(case, item.content, _open_messages(reports), has_alike=item.alike > 1),
+        advice=read_advice(case, item.content, _open_messages(reports), item.vector, has_alike=item.alike > 1),
     )
 
 

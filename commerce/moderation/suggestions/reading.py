@@ -12,13 +12,14 @@ from django.conf import settings
 from django.db.models import Count, F, QuerySet
 from numpy.typing import NDArray
 
-from commerce.model_server.embeddings import Vector
 from commerce.moderation.models import Case, CaseVector, Decision, ReportReason, SuggestionModel
 from commerce.moderation.reportable_content import Reportable
+from commerce.moderation.suggestions.case_texts import read_case_texts
 from commerce.moderation.suggestions.classifier import probabilities
-from commerce.moderation.suggestions.texts import content_text, fingerprint_of, reports_text
+from commerce.moderation.suggestions.projection import part_size
+from commerce.moderation.suggestions.texts import content_rating, content_text, fingerprint_of, reports_text
 from commerce.moderation.suggestions.training import VERDICTS, is_removal, past_vectors
-from commerce.moderation.suggestions.vectors import read_vector
+from commerce.moderation.suggestions.vectors import MIN_ALIKE_SIMILARITY, content_part, read_vector
 
 MAX_SIMILAR = 5
 MIN_SIMILARITY = 0.3  # of content and reports: less is chance
@@ -72,10 +73,10 @@ class SuggestionFigures:
 class _Knowledge:
     """The trained model and the past cases of this process, read once a training."""
 
-    trained_at: datetime
+    version: tuple[datetime | None, datetime | None]
     checked_at: float  # of the monotonic clock
     reasons: Mapping[int, ReportReason]
-    weights: NDArray[np.float32]
+    weights: NDArray[np.float32]  # empty: nothing is suggested
     dimensions: int
     rules: dict[str, dict[str, Any]]
     case_ids: NDArray[np.int64]
@@ -89,35 +90,62 @@ NO_ADVICE = CaseAdvice()
 _known: dict[str, _Knowledge] = {}
 
 
-def read_advice(case: Case, content: Reportable, open_messages: Sequence[str], *, has_alike: bool) -> CaseAdvice:
+def read_advice(
+    case: Case, content: Reportable, open_messages: Sequence[str], row: CaseVector | None, *, has_alike: bool
+) -> CaseAdvice:
     """Return the advice about a waiting case; none if its texts have changed since they were embedded.
 
     `open_messages` are those of its open reports, the newest first. `has_alike` says whether others are alike.
     """
-    row = _vector_of(case)
-    if row is None or row.fingerprint != fingerprint_of(content_text(content), reports_text(open_messages)):
+    fingerprint = fingerprint_of(content_text(content), reports_text(open_messages), content_rating(content))
+    if row is None or row.fingerprint != fingerprint:
         return NO_ADVICE
     alike = _alike(row) if has_alike else ()
     knowledge = _read_knowledge()
     if knowledge is None or knowledge.dimensions != row.dimensions:
         return CaseAdvice(alike=alike)
-    vector = read_vector(row)
-    similarities = np.where(knowledge.kinds == case.model_type, _similarities(knowledge, vector), -1)
+    similarities = _similarities(knowledge, case.model_type, row)
     return CaseAdvice(
-        suggestion=_suggest(knowledge, case.model_type, vector, similarities),
+        suggestion=_suggest(knowledge, case.model_type, row, similarities),
         similar=_similar_decisions(knowledge, similarities),
         alike=alike,
     )
 
 
-def count_alike(cases: Sequence[Case]) -> dict[int, int]:
-    """Return how many waiting cases are alike, for those of these cases that are not alone, in one query at most."""
-    rows = [row for case in cases if (row := _vector_of(case))]
+def suggested_action(case_id: int) -> str:
+    """Return the verdict that the page of a case suggests now, or an empty string."""
+    case = Case.objects.filter(pk=case_id).first()
+    row = current_vectors([case]).get(case_id) if case else None
+    knowledge = _read_knowledge() if row else None
+    if case is None or row is None or knowledge is None or knowledge.dimensions != row.dimensions:
+        return ""
+    if read_case_texts([case_id])[0].fingerprint != row.fingerprint:
+        return ""
+    found = _likely_verdict(knowledge, case.model_type, row)
+    return found[0] if found else ""
+
+
+def alike_cases(case_id: int) -> list[int]:
+    """Return the waiting cases that still say nearly what this one said when it was embedded."""
+    row = CaseVector.objects.filter(model=settings.SEARCH_MODEL, case=case_id).first()
+    return _alike(row) if settings.MODERATION_SUGGESTIONS and row else []
+
+
+def current_vectors(cases: Sequence[Case]) -> dict[int, CaseVector]:
+    """Return the vectors of the open cases among these by the current model."""
+    open_ids = [case.pk for case in cases if case.state == Case.State.OPEN]
+    if not settings.MODERATION_SUGGESTIONS or not open_ids:
+        return {}
+    return {row.case_id: row for row in CaseVector.objects.filter(model=settings.SEARCH_MODEL, case__in=open_ids)}
+
+
+def count_alike(rows: Mapping[int, CaseVector]) -> dict[int, int]:
+    """Return how many waiting cases are alike, by the id of a case, for those with these vectors."""
     if not rows:
         return {}
-    waiting = _waiting_vectors().filter(group__in={row.group for row in rows})
+    waiting = _waiting_vectors().filter(group__in={row.group for row in rows.values()})
     counts = dict(waiting.order_by().values_list("group").annotate(count=Count("case")))
-    return {row.case_id: counts[row.group] for row in rows if counts.get(row.group, 0) > 1}
+    return {case_id: counts[row.group] for case_id, row in rows.items() if counts.get(row.group, 0) > 1}
 
 
 def suggestion_figures(*, since: datetime) -> SuggestionFigures:
@@ -128,21 +156,20 @@ def suggestion_figures(*, since: datetime) -> SuggestionFigures:
     )
 
 
-def _vector_of(case: Case) -> CaseVector | None:
-    """Return the vector of an open case by the current model."""
-    if not settings.MODERATION_SUGGESTIONS or case.state != Case.State.OPEN:
-        return None
-    row: CaseVector | None = getattr(case, "vector", None)
-    return row if row is not None and row.model == settings.SEARCH_MODEL else None
-
-
 def _waiting_vectors() -> "QuerySet[CaseVector]":
     return CaseVector.objects.filter(model=settings.SEARCH_MODEL, case__state=Case.State.OPEN)
 
 
 def _alike(row: CaseVector) -> list[int]:
-    alike = _waiting_vectors().filter(group=row.group)
-    return list(alike.order_by("case").values_list("case_id", flat=True)[:MAX_ALIKE])
+    """Return the cases of the group, this one included, that have not changed since they were embedded."""
+    content = content_part(row)
+    if not content.any():
+        return []
+    group = _waiting_vectors().filter(group=row.group, dimensions=row.dimensions)
+    others = list(group.exclude(pk=row.pk).order_by("case_id")[: MAX_ALIKE - 1])
+    near = [row, *(other for other in others if content_part(other) @ content >= MIN_ALIKE_SIMILARITY)]
+    current = {text.case.pk: text.fingerprint for text in read_case_texts([each.case_id for each in near])}
+    return sorted(each.case_id for each in near if current.get(each.case_id) == each.fingerprint)
 
 
 def _read_knowledge() -> _Knowledge | None:
@@ -152,10 +179,10 @@ def _read_knowledge() -> _Knowledge | None:
     if known is not None and time.monotonic() < known.checked_at + CHECK_SECONDS:
         return known
     model = SuggestionModel.objects.filter(model=name).first()
-    if model is None:
+    if model is None or model.attempted_at is None:
         return None
-    if known is None or known.trained_at != model.trained_at:
-        known = _load_knowledge(model)
+    if known is None or known.version != (model.attempted_at, model.trained_at):
+        known = _load_knowledge(model, model.attempted_at)
     if known is None:
         return None
     _known.clear()
@@ -163,16 +190,16 @@ def _read_knowledge() -> _Knowledge | None:
     return known
 
 
-def _load_knowledge(model: SuggestionModel) -> _Knowledge | None:
-    rows = [row for row in past_vectors(model.model, now=model.trained_at) if row.dimensions == model.dimensions]
+def _load_knowledge(model: SuggestionModel, attempted_at: datetime) -> _Knowledge | None:
+    rows = past_vectors(model.model, now=attempted_at)
     if not rows:
         return None
     return _Knowledge(
-        trained_at=model.trained_at,
+        version=(model.attempted_at, model.trained_at),
         checked_at=0.0,
         reasons=ReportReason.objects.in_bulk(),
-        weights=np.frombuffer(model.weights, "<f4"),
-        dimensions=model.dimensions,
+        weights=np.frombuffer(model.weights if model.dimensions == rows[0].dimensions else b"", "<f4"),
+        dimensions=rows[0].dimensions,
         rules=model.rules,
         case_ids=np.array([row.case_id for row in rows]),
         kinds=np.array([row.case.model_type for row in rows]),
@@ -182,20 +209,38 @@ def _load_knowledge(model: SuggestionModel) -> _Knowledge | None:
     )
 
 
-def _similarities(knowledge: _Knowledge, vector: Vector) -> NDArray[np.float32]:
-    """Return the mean similarity of content and reports to each past case."""
-    size = 2 * knowledge.dimensions
-    return knowledge.vectors[:, :size] @ vector[:size] / np.float32(2)
+def _similarities(knowledge: _Knowledge, kind: str, row: CaseVector) -> NDArray[np.float32]:
+    """Return the mean similarity to each past case over the parts that either has; -1 for other kinds of content."""
+    size, vector = part_size(knowledge.dimensions), read_vector(row)
+    total, count = np.zeros(len(knowledge.kinds), np.float32), np.zeros(len(knowledge.kinds), np.int64)
+    for part in (slice(0, size), slice(size, 2 * size)):
+        total += knowledge.vectors[:, part] @ vector[part]
+        count += vector[part].any() | knowledge.vectors[:, part].any(axis=1)
+    similarities: NDArray[np.float32] = np.where(
+        knowledge.kinds == kind, total / np.maximum(count, 1).astype(np.float32), np.float32(-1)
+    )
+    return similarities
 
 
-def _suggest(knowledge: _Knowledge, kind: str, vector: Vector, similarities: NDArray[np.float32]) -> Suggestion | None:
-    removal = float(probabilities(knowledge.weights, vector[None])[0])
+def _likely_verdict(knowledge: _Knowledge, kind: str, row: CaseVector) -> tuple[str, dict[str, Any]] | None:
+    """Return the verdict that a rule allows to suggest, with the rule."""
+    if not len(knowledge.weights):
+        return None
+    removal = float(probabilities(knowledge.weights, read_vector(row)[None])[0])
     for action, share in zip(VERDICTS, (removal, 1 - removal), strict=True):
         rule = knowledge.rules.get(kind, {}).get(action)
         if rule and share >= rule["confidence"]:
-            reason = _likely_reason(knowledge, similarities) if action == Decision.Action.ACCEPTED else None
-            return Suggestion(action=action, reason=reason, precision=rule["precision"], measured=rule["suggestions"])
+            return str(action), rule
     return None
+
+
+def _suggest(knowledge: _Knowledge, kind: str, row: CaseVector, similarities: NDArray[np.float32]) -> Suggestion | None:
+    found = _likely_verdict(knowledge, kind, row)
+    if found is None:
+        return None
+    action, rule = found
+    reason = _likely_reason(knowledge, similarities) if action == Decision.Action.ACCEPTED else None
+    return Suggestion(action=action, reason=reason, precision=rule["precision"], measured=rule["suggestions"])
 
 
 def _likely_reason(knowledge: _Knowledge, similarities: NDArray[np.float32]) -> ReportReason | None:

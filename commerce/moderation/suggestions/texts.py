@@ -8,7 +8,6 @@ from typing import Any
 from commerce.moderation.reportable_content import Reportable
 from commerce.reviews.models import Review
 
-MAX_TEXT_LENGTH = 1200  # characters: encoders read 256 to 512 tokens
 MAX_REPORTS = 10
 LINK_MARKS = ("http:", "https:", "www.", ".com", ".net", ".org", ".example", " dot ", "t.me/", "@")
 MIN_PHONE_DIGITS = 7
@@ -20,8 +19,12 @@ def content_text(content: Reportable) -> str:
     return _normalized(content.comment if isinstance(content, Review) else content.question)
 
 
+def content_rating(content: Reportable) -> int | None:
+    return content.rating if isinstance(content, Review) else None
+
+
 def recorded_text(content: Mapping[str, Any]) -> str:
-    """Return the same of the record of a decision."""
+    """Return the text of the record of a decision."""
     return _normalized(content.get("comment") or content.get("question") or "")
 
 
@@ -30,9 +33,9 @@ def reports_text(messages: Sequence[str]) -> str:
     return _normalized("\n".join(messages[:MAX_REPORTS]))
 
 
-def fingerprint_of(content: str, reports: str) -> str:
-    """Return a hash that changes with either text."""
-    return hashlib.blake2b(f"{content}\0{reports}".encode(), digest_size=16).hexdigest()
+def fingerprint_of(content: str, reports: str, rating: int | None = None) -> str:
+    """Return a hash that changes with either text and with the rating."""
+    return hashlib.blake2b(f"{content}\0{reports}\0{rating}".encode(), digest_size=16).hexdigest()
 
 
 def text_features(text: str) -> list[float]:
@@ -49,4 +52,4 @@ def text_features(text: str) -> list[float]:
 
 
 def _normalized(text: str) -> str:
-    return " ".join(text.split())[:MAX_TEXT_LENGTH]
+    return " ".join(text.split())

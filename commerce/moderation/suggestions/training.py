@@ -18,12 +18,14 @@ from commerce.moderation.suggestions.classifier import (
     held_out_probabilities,
     verdict_rule,
 )
+from commerce.moderation.suggestions.projection import part_size
 from commerce.moderation.suggestions.vectors import MAX_CASES, past_decisions, read_vector
 
 VERDICTS = (Decision.Action.ACCEPTED, Decision.Action.REJECTED)
 MIN_INTERVAL = timedelta(hours=1)
 MAX_INTERVAL = timedelta(days=1)
 MIN_GROWTH = 1.05
+ABANDONED_AFTER = timedelta(days=3)
 
 
 def update_suggestion_model(*, now: datetime) -> bool:
@@ -31,29 +33,38 @@ def update_suggestion_model(*, now: datetime) -> bool:
     name = settings.SEARCH_MODEL
     if not (settings.MODERATION_SUGGESTIONS and name):
         return False
-    current = SuggestionModel.objects.filter(model=name).first()
-    if current is not None and now < current.trained_at + MIN_INTERVAL:
+    current = SuggestionModel.objects.get_or_create(model=name)[0]
+    if current.attempted_at is not None and now < current.attempted_at + MIN_INTERVAL:
         return False
+    attempt = SuggestionModel.objects.filter(pk=current.pk, attempted_at=current.attempted_at)
+    if not attempt.update(attempted_at=now):
+        return False  # another worker was first
+    _delete_abandoned_models(now)
     rows = past_vectors(name, now=now)
-    is_due = current is None or now >= current.trained_at + MAX_INTERVAL
-    if not is_due and current is not None and len(rows) < current.decisions_count * MIN_GROWTH:
+    is_due = current.trained_at is None or now >= current.trained_at + MAX_INTERVAL
+    if not is_due and len(rows) < current.decisions_count * MIN_GROWTH:
         return False
-    values = _learned(rows) if len(rows) >= MIN_DECISIONS else None
-    if values is None:
-        SuggestionModel.objects.filter(model=name).update(rules={}, decisions_count=len(rows), trained_at=now)
-        return False
-    SuggestionModel.objects.update_or_create(model=name, defaults=values | {"trained_at": now})
-    SuggestionModel.objects.exclude(model=name).delete()
-    return True
+    learned = _learned(rows) if len(rows) >= MIN_DECISIONS else None
+    values = learned or {"dimensions": 0, "weights": b"", "rules": {}}
+    SuggestionModel.objects.filter(pk=current.pk).update(**values, decisions_count=len(rows), trained_at=now)
+    return learned is not None
 
 
 def past_vectors(model: str, *, now: datetime) -> list[CaseVector]:
     """Return the vectors of the newest past decisions, oldest first. All have one size and different texts."""
     case_ids = list(past_decisions(now=now).values_list("case_id", flat=True)[:MAX_CASES])
-    found = CaseVector.objects.filter(model=model, case__in=case_ids).select_related("case").order_by("-embedded_at")
+    found = CaseVector.objects.filter(model=model, case__in=case_ids).select_related("case").order_by("embedded_at")
     rows = list({row.fingerprint: row for row in found}.values())
-    rows = [row for row in rows if row.dimensions == rows[0].dimensions]
-    return sorted(rows, key=lambda row: row.case.last_decision_id or 0)
+    dimensions = max(rows, key=lambda row: row.embedded_at).dimensions if rows else 0
+    return sorted((row for row in rows if row.dimensions == dimensions), key=lambda row: row.case.last_decision_id or 0)
+
+
+def _delete_abandoned_models(now: datetime) -> None:
+    """Delete what was made for models of which no worker has learned for days, as each tries to every hour."""
+    abandoned = SuggestionModel.objects.filter(attempted_at__lt=now - ABANDONED_AFTER)
+    for name in list(abandoned.values_list("model", flat=True)):
+        CaseVector.objects.filter(model=name).delete()
+        SuggestionModel.objects.filter(model=name).delete()
 
 
 def is_removal(row: CaseVector) -> bool:
@@ -79,11 +90,10 @@ def _learned(rows: list[CaseVector]) -> dict[str, Any] | None:
     labels = np.array([is_removal(row) for row in rows])
     if labels.all() or not labels.any():
         return None
-    inputs, size = np.stack([read_vector(row) for row in rows]), rows[0].dimensions
+    inputs, size = np.stack([read_vector(row) for row in rows]), part_size(rows[0].dimensions)
     kinds = np.array([row.case.model_type for row in rows])
     return {
-        "dimensions": size,
+        "dimensions": rows[0].dimensions,
         "weights": fit(inputs, labels).astype("<f4").tobytes(),
         "rules": measured_rules(inputs, labels, kinds, contents=inputs[:, :size]),
-        "decisions_count": len(rows),
     }

@@ -13,6 +13,7 @@ from shared.audit.services import record_audit_entry
 from shared.personal_data import erasure_blockers, personal_data_rules
 
 ERASED_NAME = "Erased"
+ERASED_EMAIL_DOMAIN = "@erased.invalid"
 
 
 def erase_person(*, user: User, actor: User | None, now: datetime) -> None:
@@ -46,7 +47,7 @@ def is_erased(user: User) -> bool:
 
 
 def _erased_email(user: User) -> str:
-    return f"erased-{user.pk}@erased.invalid"
+    return f"erased-{user.pk}{ERASED_EMAIL_DOMAIN}"
 
 
 def _erase_account(person: User) -> None:

@@ -35,6 +35,8 @@ class EmbeddingServer:
         self.body: bytes | None = None  # instead of a right one
         self.form = "base64"
         self.spread = 0.0
+        self.max_length: int | None = None  # of a text: a longer one makes the call a 400
+        self.refused_word = ""  # likewise
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -76,10 +78,16 @@ class EmbeddingServer:
         size = self.sizes.get(request["model"])
         if size is None:
             return 404, b"{}"
+        if any(self._refuses(text) for text in request["input"]):
+            return 400, b"{}"
         self.texts += request["input"]
         vectors = [embed(text, size) + self.spread * _direction(text, size) for text in request["input"]]
         data = [{"index": number, "embedding": self._form(vector)} for number, vector in enumerate(vectors)]
         return 200, json.dumps({"data": data}).encode()
+
+    def _refuses(self, text: str) -> bool:
+        is_long = self.max_length is not None and len(text) > self.max_length
+        return is_long or bool(self.refused_word and self.refused_word in text)
 
     def _form(self, vector: "np.ndarray[Any, np.dtype[np.float32]]") -> str | list[float]:
         return base64.b64encode(vector.tobytes()).decode() if self.form == "base64" else vector.tolist()

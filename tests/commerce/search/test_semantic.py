@@ -278,6 +278,14 @@ def test_a_product_has_one_vector_a_model(products: dict[str, Product]) -> None:
         row.save()
 
 
+def test_a_text_that_is_too_long_for_the_model_is_shortened(shop: Shop, server: EmbeddingServer) -> None:
+    server.max_length = 100
+    long, short = add(shop, "Kettle", description="Warm. " * 90), add(shop, "Lamp")
+    assert update() == 2
+    assert set(ProductVector.objects.values_list("product_id", flat=True)) == {long.pk, short.pk}
+    assert EmbeddingModel.objects.get().failed_at is None
+
+
 def test_after_a_failure_the_worker_waits_and_says_why(shop: Shop, server: EmbeddingServer, settings: Any) -> None:
     add(shop, "Thermos")
     settings.SEARCH_MODEL = "absent"

@@ -18,7 +18,13 @@ from django.utils import timezone
 
 from commerce.catalog.models import Category, Product, ProductQuerySet, ProductType, Tag
 from commerce.catalog.search.models import EmbeddingModel, ProductVector
-from commerce.model_server.embeddings import EmbeddingsClient, EmbeddingsUnavailable, Vector, embeddings_client
+from commerce.model_server.embeddings import (
+    EmbeddingsClient,
+    EmbeddingsUnavailable,
+    Vector,
+    cut_text,
+    embeddings_client,
+)
 
 BATCH_SIZE = 128  # texts per call: 1.4 times as many a second as with 32
 MAX_RUN_SECONDS = 8.0  # the task runs every ten seconds
@@ -95,11 +101,15 @@ def _embed(model: EmbeddingModel, product_ids: Sequence[int]) -> int:
     stored = ProductVector.objects.filter(product__in=products, model=model.name, dimensions=model.dimensions or 0)
     current = set(stored.values_list("product_id", "language", "fingerprint"))
     changed = [pk for pk, text in texts.items() if (pk, products[pk].language, fingerprint_of(text)) not in current]
-    vectors = _client().embed(model.name, [texts[pk] for pk in changed]) if changed else []
+    found = _client().embed_or_shorten(model.name, [cut_text(texts[pk]) for pk in changed]) if changed else []
+    if refused := [pk for pk, vector in zip(changed, found, strict=True) if vector is None]:
+        log.warning("search_texts_refused", model=model.name, product_ids=refused)
+    changed = [pk for pk in changed if pk not in refused]
+    vectors = [vector for vector in found if vector is not None]
     if vectors and len(vectors[0]) != model.dimensions:
         _update(model, dimensions=len(vectors[0]))  # vectors of another size are embedded again
     new = [_vector(model, products[pk], texts[pk], vector) for pk, vector in zip(changed, vectors, strict=True)]
-    same = [products[pk] for pk in products.keys() - set(changed)]
+    same = [products[pk] for pk in products.keys() - {*changed, *refused}]
     _store(model, new, same)
     if vectors and model.failed_at is not None:
         _update(model, failed_at=None, failure="")
