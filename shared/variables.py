@@ -152,7 +152,7 @@ _COMMERCE = (
     Variable("STOA_MODERATION_UNDO_MINUTES", VariableType.INTEGER, 10, "Minutes in which a decision can be undone and before which nobody is notified of it.", maximum=365 * 24 * 60),
     Variable("STOA_MODERATION_APPEAL_DAYS", VariableType.INTEGER, 14, "Days in which an author may appeal.", maximum=MAX_DAYS),
     Variable("STOA_MODERATION_SECOND_LOOK_INTERVAL", VariableType.INTEGER, 100, "One of how many decisions another moderator decides again, for the statistics. 0: none."),
-    Variable("STOA_MODERATION_SUGGESTIONS", VariableType.BOOLEAN, True, "Similar past decisions and suggestions for moderators, by vectors of `STOA_SEARCH_MODEL`. Nothing is decided by them."),
+    Variable("STOA_MODERATION_SUGGESTIONS", VariableType.BOOLEAN, False, "Similar past decisions and suggestions for moderators, by vectors of `STOA_SEARCH_MODEL`. It sends reported reviews and questions, and the messages of their reports, to `STOA_DESCRIPTIONS_BASE_URL`. Nothing is decided by them."),
     Variable("STOA_STORAGE", VariableType.STRING, "files", "Storage of attachments: a folder, or an S3 bucket.", choices=("files", "s3")),
     Variable("STOA_MEDIA_ROOT", VariableType.STRING, "", "Folder of attachments with `STOA_STORAGE=files`. All servers and workers must share it.", default_description="`var/media`"),
     Variable("STOA_S3_BUCKET", VariableType.STRING, "", "Bucket of attachments with `STOA_STORAGE=s3`."),

@@ -249,6 +249,7 @@ class Demo:
             "STOA_DESCRIPTIONS_API_KEY": self.shop_key,
             "STOA_DESCRIPTIONS_WEBHOOK_SECRET": self.webhook_secret(),
             "STOA_DESCRIPTIONS_MODEL": self.best_loaded(WRITER, GENERAL_MODEL),
+            "STOA_MODERATION_SUGGESTIONS": "true",  # the model server is this machine's own
         }
         with step("Starting the shop"):
             serve = [PYTHON, "manage_commerce.py", "serve", "--port", str(port), "--drain", "10"]

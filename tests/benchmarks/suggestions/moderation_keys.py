@@ -101,7 +101,11 @@ def main() -> None:
     server = EmbeddingServer()
     server.sizes, server.spread = {"concepts": 64}, 0.5
     server.start()
-    extra = {"STOA_SEARCH_MODEL": "concepts", "STOA_MODERATION_UNDO_MINUTES": "1"}
+    extra = {
+        "STOA_MODERATION_SUGGESTIONS": "true",
+        "STOA_SEARCH_MODEL": "concepts",
+        "STOA_MODERATION_UNDO_MINUTES": "1",
+    }
     with running_chromium() as browser, served_shop(provider_url=server.url, extra=extra) as shop:
         manage(shop.environment, "shell", "-v", "0", "-c", FILL)
         desk = ModeratorBrowser(shop, browser)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from pytest_django import Settings
 
 from commerce.catalog.models import Product
 from commerce.model_server import embeddings
@@ -25,7 +26,8 @@ def _forget() -> Iterator[None]:
 
 
 @pytest.fixture
-def server(search_server: EmbeddingServer) -> EmbeddingServer:  # noqa: F811
+def server(search_server: EmbeddingServer, settings: Settings) -> EmbeddingServer:  # noqa: F811
+    settings.MODERATION_SUGGESTIONS = True
     search_server.sizes, search_server.spread = {"concepts": 64}, 0.5
     return search_server
 
