@@ -214,10 +214,11 @@ def _record(reporter: Reporter | None) -> ReporterRecord:
 def author_history(author_id: int, *, now: datetime) -> AuthorHistory:
     """Return the counts of reviews and questions together, without undone decisions."""
     written = sum(model._default_manager.filter(user_id=author_id).count() for model in CONTENT_MODELS.values())
-    down = Case.objects.filter(author_id=author_id, state__in=[Case.State.ACCEPTED, Case.State.APPEALED]).count()
+    is_down = [Case.State.ACCEPTED, Case.State.APPEALED]
+    down = Case.objects.filter(author_id=author_id, state__in=is_down).count()
     made = Decision.objects.filter(author_id=author_id, undone_at=None).aggregate(
         warned=Count("pk", filter=Q(action=Decision.Action.WARNED)),
-        last_taken_down_at=Max("created_at", filter=Q(action=Decision.Action.ACCEPTED)),
+        last_taken_down_at=Max("created_at", filter=Q(action=Decision.Action.ACCEPTED, case__state__in=is_down)),
     )
     in_force = list(Sanction.objects.filter(user_id=author_id).in_force(now).order_by("-id")[:MAX_SHOWN_REPORTS])
     return AuthorHistory(written=written, taken_down=down, sanctions=in_force, **made)

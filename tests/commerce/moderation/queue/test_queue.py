@@ -166,6 +166,15 @@ def test_a_case_file_has_the_author_the_reports_and_the_decisions(
     assert case_file(case_of(written), now=NOON + DAY).undoable is None
 
 
+def test_an_author_whose_content_was_restored_has_no_last_removal(written: Review, admin: User):
+    decide("accept_report", written, admin, at=NOON - DAY)
+    decide("restore_content", written, admin)
+    report(written, reporter("ann"))
+
+    history = case_file(case_of(written)).author
+    assert (history.taken_down, history.last_taken_down_at) == (0, None)
+
+
 def test_a_second_moderator_sees_the_claim_of_the_first(written: Review, admin: User, colleague: User):
     report(written, reporter("ann"))
     case_id = case_of(written).pk
