@@ -99,9 +99,7 @@ def preview_decision(*, case_ids: Sequence[int], action: str) -> DecisionPreview
     refused |= dict.fromkeys(set(case_ids) - {case.pk for case in cases}, "There is no case with this id.")
     accepted = [case for case in cases if case.pk not in refused]
     settles = action in (Action.ACCEPTED, Action.REJECTED)
-    notified = [
-        case for case in accepted if action in (Action.ACCEPTED, Action.WARNED) or case.state == Case.State.APPEALED
-    ]
+    notified = [case for case in accepted if _notifies_author(case, action)]
     return DecisionPreview(
         action=action,
         items=len(accepted),
@@ -111,6 +109,14 @@ def preview_decision(*, case_ids: Sequence[int], action: str) -> DecisionPreview
         notified_authors=len({case.author_id for case in notified}),
         refused=refused,
     )
+
+
+def _notifies_author(case: Case, action: str) -> bool:
+    """Return whether `create_notices` sends the author one: also for publishing held content and deciding an appeal."""
+    if case.state == Case.State.APPEALED:
+        return action != Action.ESCALATED
+    is_held = case.hiding == Case.Hiding.HELD
+    return action in (Action.ACCEPTED, Action.WARNED) or (is_held and action in (Action.REJECTED, Action.SHOWN))
 
 
 def _refusal(case: Case, action: str) -> str:

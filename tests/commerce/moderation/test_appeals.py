@@ -6,7 +6,7 @@ import pytest
 
 from commerce.moderation.appeals import decide_appeal, file_appeal
 from commerce.moderation.models import AbuseReport, Appeal, Case, Decision, Notice, Reporter
-from commerce.moderation.queue.bulk import decide_case
+from commerce.moderation.queue.bulk import decide_case, preview_decision
 from commerce.moderation.queue.listing import QueueFilters, filter_queue
 from commerce.moderation.services import delete_report
 from commerce.reviews.models import Review
@@ -57,6 +57,13 @@ def test_an_appeal_returns_the_case_to_the_queue(notice: Notice, written: Review
         customer,
         "It is my own lamp.",
     )
+
+
+@pytest.mark.parametrize(("action", "told"), [("accepted", 1), ("rejected", 1), ("escalated", 0)])
+def test_a_preview_counts_authors_whose_appeal_is_decided(notice: Notice, customer: User, action: str, told: int):
+    case_id = appeal(notice, customer).decision.case_id
+
+    assert preview_decision(case_ids=[case_id], action=action).notified_authors == told
 
 
 def test_an_overturned_appeal_restores_the_content(notice: Notice, written: Review, customer: User, colleague: User):

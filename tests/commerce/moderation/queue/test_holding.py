@@ -237,6 +237,11 @@ def test_held_content_is_hidden_for_now_once(held: Review, admin: User):
     assert case.decisions.filter(action="hidden").exclude(pk=first.pk).get().moderator is None
 
 
+@pytest.mark.parametrize(("action", "told"), [("rejected", 1), ("shown", 1), ("escalated", 0)])
+def test_a_preview_counts_authors_who_learn_that_their_content_is_public(held: Review, action: str, told: int):
+    assert preview_decision(case_ids=[case_of(held).pk], action=action).notified_authors == told
+
+
 def test_held_content_may_be_hidden_again_after_an_undo(held: Review, admin: User):
     undo(decide("hide_content", held, admin), admin)
 
