@@ -17,7 +17,6 @@ from commerce.moderation.admin.forms import BULK_ACTIONS, BulkDecisionForm, Deci
 from commerce.moderation.admin.labels import ACTIONS, translate_error
 from commerce.moderation.admin.presenters import DecisionLine, QueueRow
 from commerce.moderation.admin.queue_views import get_moderator, list_query
-from commerce.moderation.admin.suggestions import record_suggestion
 from commerce.moderation.decisions import Action, DecisionMessage
 from commerce.moderation.models import Case, Decision
 from commerce.moderation.queue.bulk import decide_case, decide_cases, preview_decision
@@ -38,12 +37,12 @@ def decide(request: HttpRequest, case_id: int) -> HttpResponse:
         message = _("Choose one of the buttons, and write at most 2000 characters.")
         return _refused(request, case_id, str(form.errors["reason"][0]) if is_unfilled else message, 422)
     action, now, moderator = form.cleaned_data["action"], timezone.now(), get_moderator(request)
-    make = _restore if action == Action.RESTORED else partial(decide_case, action=action)
+    suggested = form.cleaned_data["suggested"]
+    make = _restore if action == Action.RESTORED else partial(decide_case, action=action, suggested=suggested)
     try:
         decision = make(case_id=case_id, moderator=moderator, message=form.message(), now=now)
     except ApiError as error:
         return _refused(request, case_id, _explain_refusal(case_id, moderator, error), error.problem.status)
-    record_suggestion(decision, form.cleaned_data["suggested"])
     return _decided(request, decision)
 
 
@@ -84,12 +83,14 @@ def preview_many(request: HttpRequest) -> HttpResponse:
         messages.error(request, " ".join(str(error) for errors in form.errors.values() for error in errors))
         return _to_queue(request)
     action, case_ids = form.cleaned_data["action"], form.cleaned_data["case"]
-    preview = preview_decision(case_ids=case_ids, action=action)
+    preview = preview_decision(case_ids=case_ids, action=action, like=form.cleaned_data["like"])
     rows = _rows(case_ids, get_moderator(request))
     context = {
         "title": _("Decide about many"),
         "preview": preview,
         "action": BULK_ACTIONS[action],
+        "like": form.cleaned_data["like"],
+        "suggested": form.cleaned_data["suggested"],
         "message": form.message(),
         "lines": [(row, translate_error(preview.refused.get(row.case.pk, ""))) for row in rows],
         "query": _posted_query(request),
@@ -109,6 +110,8 @@ def decide_many(request: HttpRequest) -> HttpResponse:
         action=form.cleaned_data["action"],
         moderator=get_moderator(request),
         message=form.message(),
+        like=form.cleaned_data["like"],
+        suggested=form.cleaned_data["suggested"],
         now=timezone.now(),
     )
     by_case = {outcome.case_id: outcome for outcome in outcomes}

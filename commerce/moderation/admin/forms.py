@@ -15,7 +15,7 @@ from commerce.moderation.models.message_placeholders import unknown_placeholders
 from commerce.moderation.queue.bulk import MAX_BULK_CASES
 from commerce.moderation.queue.listing import QUEUE_ORDERS, QueueFilters
 from commerce.shops.models import Shop
-from shared.api.query_params import parse_integer
+from shared.api.query_params import MAX_INTEGER, parse_integer
 
 Action = Decision.Action
 DAY = timedelta(days=1)
@@ -49,6 +49,8 @@ BULK_ACTIONS = {
     Action.HIDDEN: _("Hide for now"),
     Action.WARNED: _("Warn the authors"),
 }
+# What the page suggested, for the statistics.
+SUGGESTED_ACTIONS = [("", ""), (Action.ACCEPTED, ""), (Action.REJECTED, "")]
 KINDS = [(ContentKind.REVIEW, _("Reviews")), (ContentKind.QUESTION, _("Questions"))]
 NO_FILTER = ("", _("All"))
 
@@ -145,14 +147,15 @@ class DecisionForm(DecisionMessageForm):
     action = forms.ChoiceField(
         choices=[*BULK_ACTIONS.items(), (Action.SHOWN, ""), (Action.RESTORED, ""), (Action.ESCALATED, "")]
     )
-    # What the page suggested, for the statistics.
-    suggested = forms.ChoiceField(choices=[("", ""), (Action.ACCEPTED, ""), (Action.REJECTED, "")], required=False)
+    suggested = forms.ChoiceField(choices=SUGGESTED_ACTIONS, required=False)
 
 
 class BulkDecisionForm(DecisionMessageForm):
-    """A decision about the selected cases."""
+    """A decision about the selected cases: with `like`, the id of a case, about those that say nearly the same."""
 
     action = forms.ChoiceField(choices=list(BULK_ACTIONS.items()))
+    like = forms.IntegerField(required=False, min_value=1, max_value=MAX_INTEGER)
+    suggested = forms.ChoiceField(choices=SUGGESTED_ACTIONS, required=False)
 
     def __init__(self, data: Any) -> None:
         super().__init__(data)

@@ -20,7 +20,7 @@ from commerce.moderation.queue.listing import MAX_COUNTED_CASES, count_cases, fi
 from commerce.moderation.queue.search import search
 from commerce.shops.models import Shop
 from shared.accounts.models import User
-from shared.api.query_params import parse_integer
+from shared.api.query_params import DEFAULT_LANGUAGE, parse_integer
 
 PAGE_SIZE = 25
 MAX_OFFERED_SHOPS = 100
@@ -153,11 +153,16 @@ def _item_context(item: ItemDetails, templates: Sequence[DecisionTemplate]) -> d
 
 
 def _of_suggestion(templates: Sequence[DecisionTemplate], item: ItemDetails) -> list[DecisionTemplate]:
-    """Return the templates for the suggested reason, in the language of the case first."""
+    """Return the templates for the suggested reason in the language of the case, then in the default language."""
     suggestion = item.file.advice.suggestion
     reason = suggestion.reason if suggestion else None
-    found = [template for template in templates if reason and template.reason_id == reason.pk]
-    return sorted(found, key=lambda each: (each.language != item.row.case.language, each.name))
+    languages = (item.row.case.language, DEFAULT_LANGUAGE)
+    found = [
+        template
+        for template in templates
+        if reason and template.reason_id == reason.pk and template.language in languages
+    ]
+    return sorted(found, key=lambda each: (languages.index(each.language), each.name))
 
 
 def _item(row: QueueRow, now: datetime) -> ItemDetails:

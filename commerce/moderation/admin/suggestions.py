@@ -1,13 +1,12 @@
-"""Presenters of suggestions and of similar past decisions, and the record of what was suggested."""
+"""Presenters of suggestions and of similar past decisions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from commerce.moderation.admin.labels import ACTIONS, reason_name
-from commerce.moderation.models import Decision, DecisionSuggestion, DecisionTemplate
+from commerce.moderation.models import DecisionTemplate
 from commerce.moderation.queue.listing import CaseFile
 from commerce.moderation.suggestions.reading import SimilarDecision, Suggestion
-from commerce.moderation.suggestions.training import VERDICTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +48,3 @@ def suggestion_line(file: CaseFile, templates: Sequence[DecisionTemplate]) -> Su
     reason_id = suggestion.reason.pk if suggestion.reason else None
     template = next((each for each in templates if reason_id and each.reason_id == reason_id), None)
     return SuggestionLine(suggestion=suggestion, template=template)
-
-
-def record_suggestion(decision: Decision, action: str) -> None:
-    """Save that this verdict was suggested to the moderator of a verdict."""
-    if action and decision.action in VERDICTS:
-        DecisionSuggestion.objects.create(decision=decision, action=action)

@@ -4,14 +4,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.db import transaction
+
 from commerce.moderation import services
 from commerce.moderation.appeals import decide_appeal
 from commerce.moderation.decisions import NO_MESSAGE, Action, Conflict, DecisionMessage
-from commerce.moderation.models import Appeal, Case, Decision
+from commerce.moderation.models import Appeal, Case, Decision, DecisionSuggestion
+from commerce.moderation.suggestions.reading import alike_cases, suggested_action
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 
 MAX_BULK_CASES = 200
+VERDICTS = (Action.ACCEPTED, Action.REJECTED)
+NO_LONGER_ALIKE = "This has changed since it was compared: decide about it alone."
 APPEAL_ACTIONS = (Action.ACCEPTED, Action.REJECTED, Action.ESCALATED)
 
 DECISION_SERVICES: Mapping[str, Callable[..., Decision]] = {
@@ -51,12 +56,28 @@ class DecisionPreview:
 
 
 def decide_case(
-    *, case_id: int, action: str, moderator: User, now: datetime, message: DecisionMessage = NO_MESSAGE
+    *,
+    case_id: int,
+    action: str,
+    moderator: User,
+    now: datetime,
+    message: DecisionMessage = NO_MESSAGE,
+    suggested: str = "",
 ) -> Decision:
     """Decide about a case of the queue. For an appealed one, accepting keeps the content down, rejecting restores it.
 
+    `suggested` is the verdict that the moderator's page showed. It is saved if it is what is suggested now.
     Raises the errors of the services, and Conflict for a case that no longer waits.
     """
+    if not suggested or action not in VERDICTS or suggested_action(case_id) != suggested:
+        return _decide(case_id, action, moderator, now, message)
+    with transaction.atomic():
+        decision = _decide(case_id, action, moderator, now, message)
+        DecisionSuggestion.objects.create(decision=decision, action=suggested)
+    return decision
+
+
+def _decide(case_id: int, action: str, moderator: User, now: datetime, message: DecisionMessage) -> Decision:
     case = Case.objects.filter(pk=case_id).first()
     if case is None:
         raise ApiError(404, "There is no case with this id.")
@@ -74,31 +95,47 @@ def decide_case(
 
 
 def decide_cases(
-    *, case_ids: Sequence[int], action: str, moderator: User, now: datetime, message: DecisionMessage = NO_MESSAGE
+    *,
+    case_ids: Sequence[int],
+    action: str,
+    moderator: User,
+    now: datetime,
+    message: DecisionMessage = NO_MESSAGE,
+    like: int | None = None,
+    suggested: str = "",
 ) -> list[CaseOutcome]:
     """Make the same decision about each case; one that is refused does not stop the others.
 
+    With `like`, the id of a case, those are refused that no longer say nearly what it says. `suggested` is the verdict
+    that the page of that case showed.
     Raises ValueError for more than MAX_BULK_CASES.
     """
     if len(case_ids) > MAX_BULK_CASES:
         raise ValueError(f"Decide about at most {MAX_BULK_CASES} cases at once, not {len(case_ids)}.")
-    outcomes = []
+    outcomes, changed = [], _no_longer_alike(case_ids, like)
     for case_id in case_ids:
+        if case_id in changed:
+            outcomes.append(CaseOutcome(case_id=case_id, decision=None, refusal=NO_LONGER_ALIKE))
+            continue
+        shown = suggested if case_id == like else ""
         try:
-            decision = decide_case(case_id=case_id, action=action, moderator=moderator, message=message, now=now)
+            decision = decide_case(
+                case_id=case_id, action=action, moderator=moderator, message=message, suggested=shown, now=now
+            )
             outcomes.append(CaseOutcome(case_id=case_id, decision=decision))
         except ApiError as error:
             outcomes.append(CaseOutcome(case_id=case_id, decision=None, refusal=str(error)))
     return outcomes
 
 
-def preview_decision(*, case_ids: Sequence[int], action: str) -> DecisionPreview:
+def preview_decision(*, case_ids: Sequence[int], action: str, like: int | None = None) -> DecisionPreview:
     """Return what `decide_cases` would do now."""
     cases = list(Case.objects.filter(pk__in=case_ids))
-    refused = {case.pk: reason for case in cases if (reason := _refusal(case, action))}
+    refused = dict.fromkeys(_no_longer_alike(case_ids, like), NO_LONGER_ALIKE)
+    refused |= {case.pk: reason for case in cases if (reason := _refusal(case, action))}
     refused |= dict.fromkeys(set(case_ids) - {case.pk for case in cases}, "There is no case with this id.")
     accepted = [case for case in cases if case.pk not in refused]
-    settles = action in (Action.ACCEPTED, Action.REJECTED)
+    settles = action in VERDICTS
     notified = [case for case in accepted if _notifies_author(case, action)]
     return DecisionPreview(
         action=action,
@@ -117,6 +154,10 @@ def _notifies_author(case: Case, action: str) -> bool:
         return action != Action.ESCALATED
     is_held = case.hiding == Case.Hiding.HELD
     return action in (Action.ACCEPTED, Action.WARNED) or (is_held and action in (Action.REJECTED, Action.SHOWN))
+
+
+def _no_longer_alike(case_ids: Sequence[int], like: int | None) -> set[int]:
+    return set(case_ids) - set(alike_cases(like)) if like is not None else set()
 
 
 def _refusal(case: Case, action: str) -> str:

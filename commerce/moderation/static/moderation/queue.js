@@ -258,7 +258,8 @@
   // Nothing is decided by it: the form is filled, and the button of the verdict has the focus.
   function take(button) {
     const template = document.getElementById("template");
-    if (template && button.dataset.template) {
+    const isTyped = document.getElementById("reason")?.value.trim();
+    if (template && button.dataset.template && !isTyped) {
       template.value = button.dataset.template;
       template.dispatchEvent(new Event("change", { bubbles: true }));
     }
