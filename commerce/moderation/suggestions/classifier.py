@@ -12,6 +12,7 @@ Inputs = NDArray[np.float32]
 Labels = NDArray[np.bool_]
 
 TARGET_PRECISION = 0.95  # of suggestions on held-out decisions
+MAX_ERROR_SHARE = 0.5  # of the errors of always giving the verdict: where one is rare, 95 % right says nothing
 MIN_CONFIDENCE = 0.5  # a suggestion is the likelier verdict
 MIN_DECISIONS = 50  # of a kind of content, before anything is suggested about it
 MIN_SUGGESTIONS = 20  # held-out ones of a verdict: fewer say nothing about its precision
@@ -93,17 +94,18 @@ def verdict_rule(confidences: NDArray[np.float64], is_right: Labels, folds: NDAr
     """
     if len(confidences) < MIN_DECISIONS:
         return None
-    chosen = _lowest_precise(confidences, is_right)
+    target = max(TARGET_PRECISION, 1 - MAX_ERROR_SHARE * (1 - float(is_right.mean())))
+    chosen = _lowest_precise(confidences, is_right, target)
     if chosen is None:
         return None
     is_shown = np.zeros(len(confidences), np.bool_)
     for fold in range(FOLDS):
         others = folds != fold
-        confidence = _lowest_precise(confidences[others], is_right[others])
+        confidence = _lowest_precise(confidences[others], is_right[others], target)
         if confidence is not None:
             is_shown |= ~others & (confidences >= confidence)
     count = int(is_shown.sum())
-    if count < MIN_SUGGESTIONS or is_right[is_shown].mean() < TARGET_PRECISION:
+    if count < MIN_SUGGESTIONS or is_right[is_shown].mean() < target:
         return None
     return VerdictRule(
         confidence=chosen,
@@ -113,7 +115,7 @@ def verdict_rule(confidences: NDArray[np.float64], is_right: Labels, folds: NDAr
     )
 
 
-def _lowest_precise(confidences: NDArray[np.float64], is_right: Labels) -> float | None:
+def _lowest_precise(confidences: NDArray[np.float64], is_right: Labels, target: float) -> float | None:
     """Return the lowest confidence from which on the verdict is precise, or None.
 
     The precision's lower bound (Wilson) reaches the target, and the least confident suggestions are precise too.
@@ -126,7 +128,7 @@ def _lowest_precise(confidences: NDArray[np.float64], is_right: Labels) -> float
         (ordered > MIN_CONFIDENCE)
         & (counts >= MIN_SUGGESTIONS)
         & (np.append(ordered[1:] < ordered[:-1], True))  # equal ones are suggested together
-        & (_lower_bounds(hits / counts, counts) >= TARGET_PRECISION)
+        & (_lower_bounds(hits / counts, counts) >= target)
         & (hits - earlier >= MIN_TAIL_PRECISION * MIN_SUGGESTIONS)
     )
     precise = np.flatnonzero(is_precise)

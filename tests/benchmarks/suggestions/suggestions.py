@@ -44,24 +44,28 @@ def main() -> None:
                 inputs = embed(f"{server.url}/v1", server.keys["SUPER_ADMIN"], model, reports)
                 folds = QUICK_FOLDS if given.quick else FOLDS
                 rows += measured(model, reports, inputs, folds)
-                for share in RARE_SHARES:
+                for share in RARE_SHARES if model == MODELS[0] else ():
                     part = subsample(reports, share)
-                    rows += measured(model, [reports[n] for n in part], inputs[part], folds, share)
+                    rows += measured(model, [reports[n] for n in part], inputs[part], QUICK_FOLDS, share)
     publish(rows, given.json)
 
 
 def embed(url: str, key: str, model: str, reports: Sequence[JudgedReport]) -> NDArray[np.float32]:
     """Return the rows that the shop's worker would store."""
-    from commerce.model_server.embeddings import embeddings_client
+    from commerce.model_server.embeddings import cut_text, embeddings_client
+    from commerce.moderation.suggestions.projection import project
     from commerce.moderation.suggestions.texts import text_features
 
     client = embeddings_client(base_url=url, api_key=key, timeout_seconds=120)
     parts = []
-    for texts in ([report.content for report in reports], [report.message or "-" for report in reports]):
-        vectors = [
-            v for start in range(0, len(texts), BATCH) for v in client.embed(model, texts[start : start + BATCH])
-        ]
-        parts.append(np.stack(vectors))
+    for texts in ([report.content for report in reports], [report.message for report in reports]):
+        written = [cut_text(text) for text in texts if text]
+        batches = [written[start : start + BATCH] for start in range(0, len(written), BATCH)]
+        vectors = [vector for batch in batches for vector in client.embed_or_shorten(model, batch)]
+        found = iter([vector if vector is None else project(vector) for vector in vectors])
+        size = next(len(project(vector)) for vector in vectors if vector is not None)
+        rows = [next(found) if text else None for text in texts]
+        parts.append(np.stack([np.zeros(size, np.float32) if row is None else row for row in rows]))
     features = np.array([text_features(report.content) for report in reports], np.float32)
     return np.concatenate([*parts, features], axis=1).astype(np.float16).astype(np.float32)
 
