@@ -36,6 +36,8 @@ def update_suggestion_model(*, now: datetime) -> bool:
     current = SuggestionModel.objects.get_or_create(model=name)[0]
     if current.attempted_at is not None and now < current.attempted_at + MIN_INTERVAL:
         return False
+    if current.trained_at is None and past_decisions(now=now)[:MIN_DECISIONS].count() < MIN_DECISIONS:
+        return False  # which is no attempt: the first training follows the decision that allows it
     attempt = SuggestionModel.objects.filter(pk=current.pk, attempted_at=current.attempted_at)
     if not attempt.update(attempted_at=now):
         return False  # another worker was first

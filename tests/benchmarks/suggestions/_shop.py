@@ -7,13 +7,13 @@ from django.utils import timezone
 from commerce.catalog.models import Product
 from commerce.moderation import services
 from commerce.moderation.decisions import DecisionMessage
-from commerce.moderation.models import DecisionTemplate, ReportReason
+from commerce.moderation.models import DecisionTemplate, ReportReason, SuggestionModel
 from commerce.moderation.tasks import update_suggestions
 from commerce.reviews.services import ask_question
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 
-PAST_COUNT = 60
+PAST_COUNT = 120
 
 
 def fill(waiting: int) -> None:
@@ -45,4 +45,5 @@ def fill(waiting: int) -> None:
             reason=spam,
             now=timezone.now(),
         )
+    SuggestionModel.objects.update(attempted_at=None, trained_at=None)  # the server may have learned from a part
     update_suggestions()

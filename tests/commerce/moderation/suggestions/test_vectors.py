@@ -238,6 +238,16 @@ def test_a_training_that_failed_is_not_repeated_at_once(
         update_suggestion_model(now=now + MIN_INTERVAL)
 
 
+def test_the_first_training_follows_the_decision_that_allows_it(server: EmbeddingServer, past: list[Decision]):
+    now = timezone.now()
+    Decision.objects.filter(pk__in=[decision.pk for decision in past[49:]]).update(undone_at=now)
+    update_case_vectors(now=now)
+    assert not update_suggestion_model(now=now)
+    Decision.objects.update(undone_at=None)
+    update_case_vectors(now=now)
+    assert update_suggestion_model(now=now)
+
+
 def test_a_run_without_anything_to_do_writes_nothing(server: EmbeddingServer, past: list[Decision]):
     update_suggestions()
     with CaptureQueriesContext(connection) as queries:
