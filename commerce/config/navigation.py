@@ -20,7 +20,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
         dashboard = {"title": _("Dashboard"), "icon": "monitoring", "link": f"{reverse('admin:index')}dashboard/"}
         groups.append({"title": _("Analytics"), "items": [dashboard]})
     if getattr(request.user, "is_superuser", False):
-        health = {"title": _("Health"), "icon": "monitor_heart", "link": reverse("health_page")}
+        health = {"title": _("Health"), "icon": "monitor_heart", "link": f"{reverse('admin:index')}health/"}
         groups.append({"title": _("Operation"), "items": [health]})
     return [*groups, *_app_groups(request)]
 
