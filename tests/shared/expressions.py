@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import combinations, product
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +22,7 @@ MAX_MATCH_SECONDS = (
     0.5  # ten times the allowed time, for slow machines; expressions that are not linear take many seconds
 )
 PROGRAM_MODULES = ("__main__", "fork_server")  # importing them runs them
+GPU_MODULES = ".models.gpu."  # which import Triton, and that comes with torch for GPUs alone
 ANCHORED_METHODS = {"match", "fullmatch"}
 
 
@@ -35,6 +37,8 @@ def expressions_of(*packages: ModuleType) -> dict[str, Expression]:
 
 def modules(package: ModuleType) -> Iterator[ModuleType]:
     for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if GPU_MODULES in found.name and find_spec("triton") is None:
+            continue
         if not any(part in found.name for part in (".migrations", ".settings", *PROGRAM_MODULES)):
             yield import_module(found.name)
 

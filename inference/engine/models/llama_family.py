@@ -86,7 +86,8 @@ def _verify_sample(config: PreTrainedConfig, sample: Checkpoint, options: LoadOp
     reference = first_layer(config, sample)
     exact = msgspec.structs.replace(options, dtype="float32", quantization="none", gpu_layers=0)
     dtypes = GPU_DTYPES if layers_on_gpu(sample, options) else DTYPES
-    rounded = options.quantization == "int8" or dtypes[options.dtype] != torch.float32
+    keeps_blocks = options.dtype == "auto" and sample.is_quantized
+    rounded = options.quantization == "int8" or keeps_blocks or dtypes[options.dtype] != torch.float32
     try:
         for tested, tolerance in (
             (exact, EXACT_TOLERANCE),
