@@ -1,2 +1,2 @@
-"""A page on which to try the models: one template, three scripts, no build step. What it does it does over the API, so
-nothing here knows a model or a credential."""
+"""A page on which to try the models: one template and plain scripts, no build step. What it does it does over the API,
+so nothing here knows a model or a credential."""

@@ -9,6 +9,7 @@ The prompt selects the generation:
 * `die`, `kill`, `swell`: end the process by a fault, by SIGKILL, or for lack of memory.
 * `long`, `full`, `bug`, `panic`: fail at submission.
 * `shout`: 64 KiB per token. `silence`: no token until the timeout.
+* A last message `call` with tools: a call of the first tool, in two pieces.
 * `introduce`: user and parameters. `whence`: the traceparent. `repeat ...`: the rest of the prompt.
 
 The text `slow` takes a second to tokenize, also as a prompt. The text `for ever` is embedded until it is cancelled.
@@ -25,6 +26,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from math import log
 from pathlib import Path
 
 from inference.engine.errors import ContextLengthExceeded, EngineOverloaded, InvalidRequest, ModelLoadFailed
@@ -36,6 +38,8 @@ from inference.engine.outputs import (
     RequestTimings,
     ScoringResult,
     TokenizationResult,
+    TokenLogprob,
+    ToolCallDelta,
     Usage,
 )
 from inference.engine.prompt_limits import PromptLimits
@@ -43,6 +47,7 @@ from inference.engine.requests import EmbeddingRequest, GenerationRequest, Scori
 
 STEP_SECONDS = 0.01
 CACHE_BYTES = 8192
+CALL_ARGUMENTS = ('{"product":', ' "lamp"}')
 Emit = Callable[[list[GenerationOutput]], None]
 
 
@@ -172,7 +177,9 @@ class FakeEngine:
             return []
         speech.spoken += not broken
         last = speech.spoken == (request.sampling.max_tokens or 10)
-        finish_reason = broken or (FinishReason.LENGTH if last else None)
+        calls = _call_pieces(request, index) if not broken else ()
+        called = FinishReason.TOOL_CALLS if calls and index == len(CALL_ARGUMENTS) - 1 else None
+        finish_reason = broken or called or (FinishReason.LENGTH if last else None)
         if finish_reason is not None:
             del self._speeches[request.request_id]
         usage = Usage(
@@ -185,7 +192,9 @@ class FakeEngine:
             GenerationOutput(
                 request_id=request.request_id,
                 index=index,
-                text="" if broken else _word(request, index),
+                text="" if broken or calls else _word(request, index),
+                logprobs=() if broken or calls or request.sampling.logprobs is None else (_logprob(index),),
+                tool_calls=calls,
                 choice=choice,
                 finish_reason=finish_reason,
                 usage=usage if finish_reason and choice == request.n - 1 else None,
@@ -194,6 +203,20 @@ class FakeEngine:
             )
             for choice in range(request.n)
         ]
+
+
+def _call_pieces(request: GenerationRequest, index: int) -> tuple[ToolCallDelta, ...]:
+    if not (request.tools and request.messages and request.messages[-1].content == "call"):
+        return ()
+    id_and_name = ("call_0", request.tools[0].name) if index == 0 else (None, None)
+    return (ToolCallDelta(0, *id_and_name, CALL_ARGUMENTS[index]),)
+
+
+def _logprob(index: int) -> TokenLogprob:
+    """Return a probability of a half for the word, and of a quarter for another."""
+    word, other = f"w{index} ", "other "
+    top = (TokenLogprob(0, word, word.encode(), log(0.5)), TokenLogprob(1, other, other.encode(), log(0.25)))
+    return TokenLogprob(0, word, word.encode(), log(0.5), top)
 
 
 def _use_up_memory() -> None:

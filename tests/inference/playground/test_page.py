@@ -2,50 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterator
 
-import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
-from tests.chromium import running_chromium
+from tests.inference.playground.steps import SLOW_MS, set_mode, sign_in
 from tests.inference.running_server import PASSWORD, RunningServer
 
-DESKTOP: ViewportSize = {"width": 1280, "height": 800}
 PHONE: ViewportSize = {"width": 360, "height": 740}
-SLOW_MS = 30_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with running_chromium() as running:
-        yield running
-
-
-@pytest.fixture
-def page(browser: Browser, stoa: RunningServer) -> Iterator[Page]:
-    """The page before signing in. Any message in the browser's console fails the test."""
-    context = browser.new_context(viewport=DESKTOP)
-    context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = context.new_page()
-    page.set_default_timeout(SLOW_MS)
-    complaints: list[str] = []
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.goto(f"{stoa.url}/playground")
-    yield page
-    context.close()
-    assert [words for words in complaints if "status of 40" not in words] == []
-
-
-def sign_in(page: Page, key: str) -> None:
-    page.get_by_label("API key").fill(key)
-    page.keyboard.press("Enter")
-    expect(page.get_by_label("Model")).to_be_visible(timeout=SLOW_MS)
-    page.get_by_label("Model").select_option("talker")
-
-
-def set_mode(page: Page, name: str) -> None:
-    page.get_by_role("radio", name=name).check(force=True)
 
 
 def test_a_chat_by_keyboard_alone(page: Page, stoa: RunningServer):
@@ -108,7 +71,7 @@ def test_a_chat_cleared_during_a_response_is_not_sent_again(page: Page, stoa: Ru
     page.get_by_label("Your message").fill("a secret")
     page.keyboard.press("Enter")
     expect(page.locator(".assistant")).to_contain_text("w5", timeout=SLOW_MS)
-    page.get_by_role("button", name="Clear").click()
+    page.get_by_role("button", name="New chat").click()
     expect(page.locator("#ended")).to_have_text("cancelled", timeout=SLOW_MS)
 
     page.get_by_label("Your message").fill("hello")

@@ -3,32 +3,44 @@
 const element = (id) => document.getElementById(id);
 const STORED = "stoa-playground-token";
 const NOT_AUTHENTICATED = 4401;
-const WHOLE = ["max_tokens", "top_k", "seed"];
-const PARAMETERS = ["max_tokens", "temperature", "top_p", "top_k", "repeat_penalty", "seed"];
-const HINTS = {
-  chat: "Ask something below. The conversation goes through the model's chat template.",
-  complete: "Begin a text below. The model goes on where it ends.",
-  respond: "Ask something below, and cut the connection while the answer comes. The rest follows by another connection.",
+
+const state = {
+  socket: null,
+  token: null,
+  models: [],
+  isChangingModel: false,
+  chats: null, // the ChatStore of whoever is signed in
+  chat: newChat(),
+  editing: null, // the index of the message that Send replaces, with all after it
+  asked: null, // the messages, or the text, that were sent last
+  running: null,
+  stream: null,
+  count: 0,
 };
 
-const EXAMPLE = "Hello";
-
-const state = { socket: null, token: null, messages: [], asked: null, running: null, stream: null, count: 0 };
+function newChat() {
+  return { id: String(Date.now()), mode: "chat", messages: [] };
+}
 
 /* Signing in */
 
-async function signIn(token) {
+async function signIn(token, { resumes = false } = {}) {
   state.token = token;
   show(element("sign-in-problem"), null);
   try {
     const user = await connect();
     sessionStorage.setItem(STORED, token);
+    state.chats = new ChatStore(user.id);
     element("status").textContent = user.username;
     await listModels();
     element("sign-in").hidden = true;
     element("workbench").hidden = element("sign-out").hidden = false;
     element("key-form").reset();
     element("login-form").reset();
+    element("keep").checked = state.chats.isKept;
+    showChats();
+    const [newest] = state.chats.list();
+    if (resumes && newest) openChat(newest);
     element("prompt").focus();
   } catch (problem) {
     signOut(problem.message);
@@ -37,7 +49,8 @@ async function signIn(token) {
 
 function signOut(why) {
   sessionStorage.removeItem(STORED);
-  state.token = null;
+  state.chats?.leaveTab();
+  state.chats = state.token = null;
   state.socket?.close();
   state.socket = null;
   clear();
@@ -67,111 +80,133 @@ function connect() {
   return socket.signIn(state.token);
 }
 
-async function listModels() {
-  const answer = await fetch("/models", { headers: { Authorization: `Bearer ${state.token}` } });
-  const said = await answer.json();
-  if (!answer.ok) throw new Error(said.error.message);
-  const writers = said.models.filter((model) => model.capabilities.includes("text-generation"));
-  writers.sort((one, other) => other.loaded - one.loaded);
-  element("model").replaceChildren(
-    ...writers.map((model) => new Option(model.loaded ? model.id : `${model.id} (not loaded)`, model.id)),
-  );
-  if (!writers.length) throw new Error("There is no model that writes text.");
-  render();
-}
-
 /* What is asked */
 
-function mode() {
-  return document.querySelector("input[name=mode]:checked").value;
-}
-
-function request(text, turns = state.messages) {
-  const asked = { model: element("model").value };
-  if (mode() === "respond") return responseRequest(text);
-  if (mode() === "chat") {
-    const system = element("system").value.trim();
-    const before = system ? [{ role: "system", content: system }] : [];
-    asked.messages = [...before, ...turns, { role: "user", content: text }];
-  } else {
-    asked.prompt = text;
-  }
-  for (const name of PARAMETERS) {
-    const given = Number(element(name).value || element(name).placeholder); // routes differ in what they assume
-    if (!Number.isNaN(given)) asked[name] = WHOLE.includes(name) ? Math.trunc(given) : given;
-  }
-  const stops = element("stop_at").value.split("\n").filter(Boolean);
-  if (stops.length) asked.stop = stops;
-  return asked;
-}
-
-/** The body of /v1/responses, which has names of its own. */
-function responseRequest(text) {
-  const asked = { model: element("model").value, input: text };
-  const system = element("system").value.trim();
-  if (system) asked.instructions = system;
-  for (const name of PARAMETERS) {
-    const given = element(name).value;
-    if (given !== "") asked[name === "max_tokens" ? "max_output_tokens" : name] = Number(given);
-  }
-  const stops = element("stop_at").value.split("\n").filter(Boolean);
-  if (stops.length) asked.stop = stops;
-  return asked;
-}
-
-/** What Send would send; while nothing is typed, what was sent last. */
-function shown() {
+/** The request that Send would send; while nothing is typed, the last one. */
+function shownRequest() {
   const text = element("prompt").value;
-  return text || !state.asked ? request(text || EXAMPLE) : request(state.asked.text, state.asked.turns);
+  if (text || !state.asked) return planRequest(text || MODES[mode()].example || EXAMPLE, keptMessages());
+  return Array.isArray(state.asked) ? planAnswer(state.asked) : planRequest(state.asked, []);
 }
 
-async function ask() {
+/** The messages that stay when the prompt is sent. */
+function keptMessages() {
+  return state.editing === null ? state.chat.messages : state.chat.messages.slice(0, state.editing);
+}
+
+async function send() {
   const text = element("prompt").value;
-  if (state.running || !text.trim() || !element("parameters").reportValidity()) return;
-  const asked = request(text);
-  const isChat = Boolean(asked.messages);
-  const conversation = state.messages; // another one after `clear`
-  const id = `try-${++state.count}`;
-  const meter = new Meter();
-  state.asked = { text, turns: [...conversation] };
-  show(element("problem"), null);
-  show(element("connection"), null);
-  const answer = new Answer(mode() === "complete" ? sayInOne(text) : sayInTurn(text));
-  begin(id);
-  if (mode() !== "complete") element("prompt").value = "";
+  if (!text.trim() || !canSend()) return;
+  if (!writesText()) await compare(text);
+  else if (mode() === "complete") await complete(text);
+  else await converse([...keptMessages(), { role: "user", content: text }], text);
+}
+
+/** Whether nothing runs and the form is right; else the form says what is wrong. */
+function canSend() {
+  readTools();
+  for (const field of element("parameters").elements) {
+    if (!field.checkValidity()) field.closest("details")?.setAttribute("open", "");
+  }
+  return !state.running && element("parameters").reportValidity();
+}
+
+/** Ask for the answer to these messages. `text` is what the prompt gets back when nothing came. */
+async function converse(messages, text = "") {
+  const chat = state.chat; // another one after `clear`
+  const before = chat.messages;
+  const plan = planAnswer(messages);
+  state.asked = chat.messages = messages;
+  chat.mode = mode();
+  stopEditing();
+  showChat();
+  element("prompt").value = "";
+  const place = made("div", "said assistant", "");
+  element("output").append(place);
+  element("output").scrollTop = element("output").scrollHeight;
+  const answer = new Answer(place);
   try {
-    const add = (token) => {
-      meter.count();
-      answer.add(token);
-    };
-    const end = mode() === "respond" ? await respond(asked, meter, add) : await generate(id, asked, meter, add);
-    answer.finish();
-    if (isChat) conversation.push({ role: "user", content: text }, { role: "assistant", content: answer.text });
-    meter.show(end);
+    const end = await run(plan, answer);
+    if (chat !== state.chat) return;
+    chat.messages = [...messages, answeredMessage(answer, end)];
+    state.chats.save(chat);
   } catch (problem) {
-    answer.finish();
-    if (conversation !== state.messages) return;
+    if (chat !== state.chat) return;
     show(element("problem"), problem.message);
-    if (!element("prompt").value) element("prompt").value = text;
-    if (!answer.text && element("prompt").value === text) answer.remove(); // the words are below again
+    if (answer.text) chat.messages = [...messages, answeredMessage(answer, {})];
+    else chat.messages = before;
+    if (!answer.text && !element("prompt").value) element("prompt").value = text;
+  } finally {
+    if (chat === state.chat) showChat();
+    begin(null);
+  }
+}
+
+function answeredMessage(answer, end) {
+  const message = { role: "assistant", content: answer.text };
+  if (answer.tokens.length) message.tokens = answer.tokens;
+  if (end.tool_calls?.length) message.tool_calls = end.tool_calls;
+  return message;
+}
+
+/** Continue a text, which stays in the prompt. */
+async function complete(text) {
+  state.asked = text;
+  const place = made("span", "assistant plain", "");
+  const whole = made("div", "said", "");
+  whole.append(made("span", "begun", text), place);
+  element("output").replaceChildren(whole);
+  try {
+    await run(planRequest(text, []), new Answer(place));
+  } catch (problem) {
+    show(element("problem"), problem.message);
+    if (!place.textContent) element("output").replaceChildren();
   } finally {
     begin(null);
   }
 }
 
-async function generate(id, asked, meter, add) {
+/** Run a request that writes text, and show its figures. */
+async function run(plan, answer) {
+  const id = `try-${++state.count}`;
+  const meter = new Meter();
+  const add = (text, logprobs) => {
+    meter.count();
+    answer.add(text, logprobs);
+  };
+  show(element("problem"), null);
+  show(element("connection"), null);
+  show(element("token-detail"), null);
+  begin(id);
+  try {
+    const end = await streamFor(plan, id, meter, add);
+    meter.show(end);
+    return end;
+  } finally {
+    answer.finish();
+  }
+}
+
+/** Chats and texts come over the WebSocket; responses, and chats with tools, over HTTP. */
+async function streamFor({ path, body }, id, meter, add) {
+  if (path === "/v1/responses") return respond(body, meter, add);
+  if (body.tools) {
+    meter.start();
+    state.stream = new ChatStream(state.token);
+    return state.stream.run(body, add).finally(() => (state.stream = null));
+  }
   if (!state.socket?.isOpen) await connect();
   meter.start();
-  return state.socket.generate(id, asked, add);
+  return state.socket.generate(id, body, add);
 }
 
 /** A response, whose connection a button cuts. Answers its end as the socket would. */
-async function respond(asked, meter, add) {
+async function respond(body, meter, add) {
   const stream = (state.stream = new ResponseStream(state.token));
   meter.start();
   element("cut").hidden = false;
   try {
-    const final = await stream.run(asked, {
+    const final = await stream.run(body, {
       text: add,
       cut: (seen) => show(element("connection"), `Cut after event ${seen}. The response goes on.`),
       resumed: (next, took) => show(element("connection"), `Resumed at event ${next} after ${Math.round(took)} ms.`),
@@ -188,101 +223,103 @@ async function respond(asked, meter, add) {
   }
 }
 
+/** Show a map of the sentences, or the documents in the order of their relevance. */
+async function compare(text) {
+  if (mode() === "rerank" && !element("query").reportValidity()) return;
+  const { path, body } = planRequest(text, []);
+  state.asked = text;
+  show(element("problem"), null);
+  begin("compare");
+  const began = performance.now();
+  try {
+    const said = await readJson(state.token, path, { method: "POST", body });
+    const shown = body.documents
+      ? [rankedDocuments(body.documents, said.results)]
+      : similarityMap(body.input, said.data.map((one) => one.embedding));
+    if (state.running) element("output").replaceChildren(...shown);
+    element("first-token").textContent = `${Math.round(performance.now() - began)} ms`;
+    element("tokens").textContent = `${said.usage.prompt_tokens} in`;
+  } catch (problem) {
+    show(element("problem"), problem.message);
+  } finally {
+    begin(null);
+  }
+}
+
 function stop() {
   if (state.stream) state.stream.cancel();
   else if (state.running) state.socket?.cancel(state.running);
 }
 
+/* Chats */
+
+function showChat() {
+  showConversation(state.chat.messages, {
+    edit: startEditing,
+    regenerate: () => canSend() && converse(state.chat.messages.slice(0, -1)),
+    giveResults: (results) => canSend() && converse([...state.chat.messages, ...results]),
+  });
+  element("output").scrollTop = element("output").scrollHeight;
+  showChats();
+}
+
+function showChats() {
+  const chats = state.chats?.list() || [];
+  element("chats").replaceChildren(
+    ...chats.map((chat) => {
+      const item = document.createElement("li");
+      const open = makeButton(chatTitle(chat), `Open the chat: ${chatTitle(chat)}`, () => openChat(chat));
+      if (chat.id === state.chat.id) open.ariaCurrent = "true";
+      item.append(open, makeButton("×", `Delete the chat: ${chatTitle(chat)}`, () => deleteChat(chat.id)));
+      return item;
+    }),
+  );
+  element("no-chats").hidden = chats.length > 0;
+}
+
+function openChat(chat) {
+  clear();
+  const input = document.querySelector(`input[name=mode][value=${chat.mode}]`);
+  input.checked = true;
+  state.chat = chat;
+  showModels();
+  showChat();
+  element("prompt").focus();
+}
+
+function deleteChat(id) {
+  state.chats.delete(id);
+  if (id === state.chat.id) clear();
+  showChats();
+  element("clear").focus();
+}
+
+function startEditing(index) {
+  state.editing = index;
+  element("prompt").value = state.chat.messages[index].content;
+  element("prompt").focus();
+  show(element("editing-text"), `Editing message ${index + 1}. It and what follows are replaced.`);
+  element("editing").hidden = false;
+  render();
+}
+
+function stopEditing() {
+  state.editing = null;
+  element("editing").hidden = true;
+}
+
 /* What is shown */
-
-class Answer {
-  constructor(place) {
-    this.place = place;
-    this.text = "";
-    this.drawing = 0;
-    place.classList.add("running");
-  }
-
-  add(token) {
-    this.text += token;
-    if (!this.drawing) this.drawing = requestAnimationFrame(() => this.draw());
-  }
-
-  draw() {
-    this.drawing = 0;
-    const output = element("output");
-    const atEnd = output.scrollHeight - output.scrollTop - output.clientHeight < 40;
-    this.place.textContent = this.text;
-    if (atEnd) output.scrollTop = output.scrollHeight;
-  }
-
-  finish() {
-    cancelAnimationFrame(this.drawing);
-    this.draw();
-    this.place.classList.remove("running");
-  }
-
-  /** With the words that it answers. */
-  remove() {
-    this.place.parentElement.remove();
-  }
-}
-
-class Meter {
-  start() {
-    this.began = performance.now();
-    this.tokens = 0;
-  }
-
-  count() {
-    this.tokens += 1;
-    const took = performance.now() - this.began;
-    if (this.tokens === 1) element("first-token").textContent = `${Math.round(took)} ms`;
-    element("tokens").textContent = String(this.tokens);
-    element("rate").textContent = ((1000 * this.tokens) / took).toFixed(1);
-  }
-
-  show(end) {
-    element("tokens").textContent = `${end.usage.prompt_tokens} in, ${end.usage.completion_tokens} out`;
-    element("ended").textContent = end.finish_reason;
-  }
-}
 
 function begin(id) {
   state.running = id;
   const hadFocus = document.activeElement;
-  element("stop").hidden = !id;
+  element("stop").hidden = !id || !writesText();
   element("send").hidden = Boolean(id);
   element("output").ariaBusy = String(Boolean(id)); // it is read out when it is whole
   if (id) for (const name of ["first-token", "rate", "tokens", "ended"]) element(name).textContent = "–";
-  if (hadFocus === element("stop") || hadFocus === element("send")) element(id ? "stop" : "prompt").focus();
+  const isLost = [element("stop"), element("send"), document.body].includes(hadFocus); // it was hidden, or drawn anew
+  if (isLost) element(id && writesText() ? "stop" : "prompt").focus();
   render();
-}
-
-/** A chat's next turn: both words below those before. Answers the place of the model's. */
-function sayInTurn(text) {
-  const answer = made("div", "said assistant", "");
-  const turn = made("div", "turn", "");
-  turn.append(made("div", "said user", text), answer);
-  element("output").append(turn);
-  element("output").scrollTop = element("output").scrollHeight;
-  return answer;
-}
-
-/** One text, of which the model writes the end. Answers the place of that. */
-function sayInOne(text) {
-  const answer = made("span", "assistant", "");
-  const whole = made("div", "said", "");
-  whole.append(made("span", "begun", text), answer);
-  element("output").replaceChildren(whole);
-  return answer;
-}
-
-function made(kind, classes, text) {
-  const place = document.createElement(kind);
-  place.className = classes;
-  place.textContent = text;
-  return place;
 }
 
 function show(place, text) {
@@ -290,24 +327,35 @@ function show(place, text) {
   place.hidden = !text;
 }
 
+/** Begin a new chat. The one before is among the saved ones. */
 function clear() {
   stop();
-  state.messages = [];
+  state.chat = newChat();
   state.asked = null;
+  stopEditing();
   element("output").replaceChildren();
-  show(element("problem"), null);
-  show(element("connection"), null);
+  for (const name of ["problem", "connection", "token-detail"]) show(element(name), null);
+  showChats();
   render();
 }
 
 function render() {
-  const isText = mode() === "complete";
-  element("system-row").hidden = isText;
-  element("prompt-label").textContent = isText ? "The beginning of a text" : "Your message";
-  element("prompt").placeholder = isText ? "The beginning of a text" : "Your message";
-  element("output").dataset.hint = HINTS[mode()];
+  const { label, hint } = MODES[mode()];
+  element("system-row").hidden = !["chat", "respond"].includes(mode());
+  element("query-row").hidden = mode() !== "rerank";
+  element("sampling").hidden = !writesText();
+  element("tools-row").hidden = mode() !== "chat";
+  element("probabilities-row").hidden = !["chat", "complete"].includes(mode());
+  element("rate").parentElement.hidden = element("ended").parentElement.hidden = !writesText();
+  element("first-token").previousElementSibling.textContent = writesText() ? "First token" : "Took";
+  element("prompt-label").textContent = element("prompt").placeholder = label;
+  element("keys").textContent = writesText()
+    ? "Enter sends, Shift+Enter is a new line, Esc stops."
+    : "Ctrl+Enter sends, Enter is a new line.";
+  element("output").dataset.hint = hint;
+  showModelState();
   const language = document.querySelector("input[name=language]:checked").value;
-  element("code").textContent = snippets[language](location.origin, shown());
+  element("code").textContent = snippets[language](location.origin, shownRequest());
 }
 
 /* What people do */
@@ -327,27 +375,46 @@ element("login-form").addEventListener("submit", async (event) => {
 });
 
 element("sign-out").addEventListener("click", () => {
-  element("prompt").value = element("system").value = "";
+  for (const name of ["prompt", "system", "query", "tools"]) element(name).value = "";
   signOut(null);
 });
-element("clear").addEventListener("click", clear);
+element("clear").addEventListener("click", () => {
+  clear();
+  element("prompt").focus();
+});
 element("stop").addEventListener("click", stop);
 element("cut").addEventListener("click", () => state.stream?.cut());
+element("load").addEventListener("click", () => changeModel("load"));
+element("unload").addEventListener("click", () => changeModel("unload"));
+element("keep").addEventListener("change", () => state.chats.keep(element("keep").checked));
+element("leave-editing").addEventListener("click", leaveEditing);
+element("tools-example").addEventListener("click", () => {
+  element("tools").value = JSON.stringify(EXAMPLE_TOOL, null, 2);
+  element("tools").focus();
+  render();
+});
 element("ask").addEventListener("submit", (event) => {
   event.preventDefault();
-  ask();
+  send();
 });
 element("prompt").addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  if (!writesText() && !event.ctrlKey) return; // the lines are many texts
   event.preventDefault();
-  ask();
+  send();
 });
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") stop();
+  if (event.key !== "Escape") return;
+  if (state.running) stop();
+  else if (state.editing !== null) leaveEditing();
 });
 document.addEventListener("input", (event) => {
-  if (event.target.name === "mode") clear();
-  else render();
+  if (event.target.name !== "mode") return render();
+  clear();
+  showModels();
+});
+element("probabilities").addEventListener("change", () => {
+  if (!state.running && state.chat.messages.length) showChat();
 });
 element("parameters").addEventListener("submit", (event) => event.preventDefault());
 element("copy").addEventListener("click", async () => {
@@ -356,6 +423,13 @@ element("copy").addEventListener("click", async () => {
   setTimeout(() => (element("copy").textContent = "Copy"), 1500);
 });
 
-const kept = sessionStorage.getItem(STORED);
-if (kept) signIn(kept);
+function leaveEditing() {
+  stopEditing();
+  element("prompt").value = "";
+  element("prompt").focus();
+  render();
+}
+
+const stored = sessionStorage.getItem(STORED);
+if (stored) signIn(stored, { resumes: true });
 else element("key").focus();

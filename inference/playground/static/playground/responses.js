@@ -5,7 +5,7 @@ const RESUME_AFTER_MS = 1000;
 /** A response on /v1/responses. When its connection is cut, it reads the rest of the stream by another one. */
 class ResponseStream {
   constructor(token) {
-    this.headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
+    this.token = token;
     this.seen = -1;
     this.id = null;
     this.final = null;
@@ -13,7 +13,7 @@ class ResponseStream {
 
   /** Creates the response and reads it to its end. `on` has `text`, `cut` and `resumed`. */
   async run(body, on) {
-    await this.read("/v1/responses", { method: "POST", body: JSON.stringify({ ...body, stream: true }) }, on);
+    await this.read("/v1/responses", { method: "POST", body: { ...body, stream: true } }, on);
     while (!this.final) {
       if (!this.id) throw new Error("The connection was cut before the first event. Send again.");
       on.cut(this.seen);
@@ -30,20 +30,14 @@ class ResponseStream {
   }
 
   async cancel() {
-    if (this.id) await fetch(`/v1/responses/${this.id}/cancel`, { method: "POST", headers: this.headers });
+    if (this.id) await askApi(this.token, `/v1/responses/${this.id}/cancel`, { method: "POST" });
   }
 
-  async read(url, options, on) {
+  async read(path, options, on) {
     this.connection = new AbortController();
     try {
-      const answer = await fetch(url, { ...options, headers: this.headers, signal: this.connection.signal });
-      if (!answer.ok) throw new Refused((await answer.json()).error.message);
-      const lines = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-      for (let rest = "", piece; !(piece = await lines.read()).done; ) {
-        const parts = (rest + piece.value).split("\n");
-        rest = parts.pop();
-        for (const line of parts) if (line.startsWith("data: ")) this.take(JSON.parse(line.slice(6)), on);
-      }
+      const answer = await askApi(this.token, path, { ...options, signal: this.connection.signal });
+      for await (const event of readEvents(answer)) this.take(event, on);
     } catch (problem) {
       if (problem instanceof Refused) throw problem; // any other is a lost connection
     }
@@ -58,5 +52,3 @@ class ResponseStream {
     if (["response.completed", "response.incomplete", "response.failed"].includes(event.type)) this.final = event.response;
   }
 }
-
-class Refused extends Error {}

@@ -2,9 +2,8 @@
 
 /** The same request over HTTP, as code that can be pasted: chat through the OpenAI-compatible route. */
 const snippets = {
-  curl(origin, request) {
-    const { path, body } = overHttp(request);
-    const json = JSON.stringify(body, null, 2).replaceAll("'", "'\\''");
+  curl(origin, { path, body }) {
+    const json = JSON.stringify(streamed(path, body), null, 2).replaceAll("'", "'\\''");
     return [
       `curl -N ${origin}${path} \\`,
       `  -H "Authorization: Bearer $API_KEY" \\`,
@@ -13,83 +12,124 @@ const snippets = {
     ].join("\n");
   },
 
-  python(origin, request) {
-    if (request.input) return pythonResponse(origin, request);
-    return request.messages ? pythonChat(origin, request) : pythonCompletion(origin, request);
+  python(origin, { path, body }) {
+    return PYTHON_CALLS[path] ? pythonOpenAI(origin, PYTHON_CALLS[path], body) : pythonHttp(origin, path, body);
+  },
+
+  javascript(origin, { path, body }) {
+    return [
+      `const answer = await fetch("${origin}${path}", {`,
+      '  method: "POST",',
+      '  headers: { Authorization: `Bearer ${process.env.API_KEY}`, "Content-Type": "application/json" },',
+      `  body: JSON.stringify(${JSON.stringify(streamed(path, body), null, 2).replaceAll("\n", "\n  ")}),`,
+      "});",
+      "if (!answer.ok) throw new Error(await answer.text());",
+      ...(JAVASCRIPT_TEXTS[path] ? javascriptEvents(JAVASCRIPT_TEXTS[path]) : ["console.log(await answer.json());"]),
+    ].join("\n");
   },
 };
 
-const RESPONSE_PARAMETERS = ["model", "input", "instructions", "max_output_tokens", "temperature", "top_p"];
-const OPENAI_PARAMETERS = ["model", "messages", "max_tokens", "temperature", "top_p", "seed", "stop"];
+/** Where the text is in an event of each route that streams. */
+const JAVASCRIPT_TEXTS = {
+  "/v1/chat/completions": "event.choices[0]?.delta.content",
+  "/v1/responses": "event.delta",
+  "/inference/stream": "event.token",
+};
 
-function overHttp(request) {
-  const path = request.input ? "/v1/responses" : request.messages ? "/v1/chat/completions" : "/inference/stream";
-  return { path, body: { ...request, stream: true } };
+function streamed(path, body) {
+  return JAVASCRIPT_TEXTS[path] ? { ...body, stream: true } : body;
 }
 
-function pythonChat(origin, request) {
-  const known = Object.entries(request).filter(([name]) => OPENAI_PARAMETERS.includes(name));
-  const further = Object.fromEntries(Object.entries(request).filter(([name]) => !OPENAI_PARAMETERS.includes(name)));
+function javascriptEvents(text) {
+  return [
+    'let rest = "";',
+    "for await (const piece of answer.body.pipeThrough(new TextDecoderStream())) {",
+    '  const lines = (rest + piece).split("\\n");',
+    "  rest = lines.pop();",
+    "  for (const line of lines) {",
+    '    if (!line.startsWith("data: ") || line === "data: [DONE]") continue;',
+    "    const event = JSON.parse(line.slice(6));",
+    `    process.stdout.write(${text} ?? "");`,
+    "  }",
+    "}",
+  ];
+}
+
+/** The calls of OpenAI's library: the parameters that it knows, and how its result is read. */
+const PYTHON_CALLS = {
+  "/v1/chat/completions": {
+    name: "chat.completions",
+    parameters: ["model", "messages", "max_tokens", "temperature", "top_p", "seed", "stop", "tools", "logprobs", "top_logprobs"],
+    result: "stream",
+    reads: ["for chunk in stream:", '    print(chunk.choices[0].delta.content or "", end="", flush=True)'],
+  },
+  "/v1/responses": {
+    name: "responses",
+    parameters: ["model", "input", "instructions", "max_output_tokens", "temperature", "top_p"],
+    result: "stream",
+    reads: [
+      "for event in stream:",
+      '    if event.type == "response.output_text.delta":',
+      '        print(event.delta, end="", flush=True)',
+    ],
+  },
+  "/v1/embeddings": {
+    name: "embeddings",
+    parameters: ["model", "input"],
+    result: "answer",
+    reads: ["for item in answer.data:", "    print(item.index, item.embedding[:5])"],
+  },
+};
+
+function pythonOpenAI(origin, { name, parameters, result, reads }, body) {
+  const known = Object.entries(body).filter(([field]) => parameters.includes(field));
+  const further = Object.fromEntries(Object.entries(body).filter(([field]) => !parameters.includes(field)));
   return [
     "import os",
     "",
     "from openai import OpenAI",
     "",
     `client = OpenAI(base_url="${origin}/v1", api_key=os.environ["API_KEY"])`,
-    "stream = client.chat.completions.create(",
-    ...known.map(([name, value]) => `    ${name}=${python(value)},`),
-    `    extra_body=${python(further)},`,
-    "    stream=True,",
+    `${result} = client.${name}.create(`,
+    ...known.map(([field, value]) => `    ${field}=${python(value)},`),
+    ...(Object.keys(further).length ? [`    extra_body=${python(further)},`] : []),
+    ...(result === "stream" ? ["    stream=True,"] : []),
     ")",
-    "for chunk in stream:",
-    '    print(chunk.choices[0].delta.content or "", end="", flush=True)',
+    ...reads,
   ].join("\n");
 }
 
-function pythonResponse(origin, request) {
-  const known = Object.entries(request).filter(([name]) => RESPONSE_PARAMETERS.includes(name));
-  const further = Object.fromEntries(Object.entries(request).filter(([name]) => !RESPONSE_PARAMETERS.includes(name)));
-  return [
-    "import os",
-    "",
-    "from openai import OpenAI",
-    "",
-    `client = OpenAI(base_url="${origin}/v1", api_key=os.environ["API_KEY"])`,
-    "stream = client.responses.create(",
-    ...known.map(([name, value]) => `    ${name}=${python(value)},`),
-    `    extra_body=${python(further)},`,
-    "    stream=True,",
-    ")",
-    "for event in stream:",
-    '    if event.type == "response.output_text.delta":',
-    '        print(event.delta, end="", flush=True)',
-  ].join("\n");
-}
-
-function pythonCompletion(origin, request) {
+function pythonHttp(origin, path, body) {
+  const reads = JAVASCRIPT_TEXTS[path]
+    ? [
+        "    for line in answer:",
+        '        if line.startswith(b"data: "):',
+        '            print(json.loads(line[6:]).get("token", ""), end="", flush=True)',
+      ]
+    : ["    print(json.load(answer))"];
   return [
     "import json",
     "import os",
     "import urllib.request",
     "",
     "body = {",
-    ...Object.entries(request).map(([name, value]) => `    "${name}": ${python(value)},`),
+    ...Object.entries(body).map(([name, value]) => `    "${name}": ${python(value)},`),
     "}",
     "request = urllib.request.Request(",
-    `    "${origin}/inference/stream",`,
+    `    "${origin}${path}",`,
     "    json.dumps(body).encode(),",
     '    {"Authorization": "Bearer " + os.environ["API_KEY"], "Content-Type": "application/json"},',
     ")",
-    "with urllib.request.urlopen(request) as events:",
-    "    for line in events:",
-    '        if line.startswith(b"data: "):',
-    '            print(json.loads(line[6:]).get("token", ""), end="", flush=True)',
+    "with urllib.request.urlopen(request) as answer:",
+    ...reads,
   ].join("\n");
 }
 
-/** A Python literal. JSON's strings, numbers, lists and objects are Python's too; there are no others here. */
+/** A Python literal. JSON's strings and numbers are Python's too. */
 function python(value) {
   if (Array.isArray(value)) return `[${value.map(python).join(", ")}]`;
+  if (typeof value === "boolean") return value ? "True" : "False";
+  if (value === null) return "None";
   if (typeof value === "object") {
     return `{${Object.entries(value).map(([name, inner]) => `${JSON.stringify(name)}: ${python(inner)}`).join(", ")}}`;
   }

@@ -31,7 +31,7 @@ class ModelSocket {
     return this.opened;
   }
 
-  /** The `complete` frame of a request; its tokens come to onToken(text) before. */
+  /** The `complete` frame of a request; its tokens come to onToken(text, logprobs) before. */
   generate(id, request, onToken) {
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve, reject, onToken });
@@ -54,7 +54,7 @@ class ModelSocket {
   take(frame) {
     const one = this.waiting.get(frame.id);
     if (frame.type === "auth") this.greeting.resolve(frame.user);
-    else if (frame.type === "token") one?.onToken(frame.token);
+    else if (frame.type === "token") one?.onToken(frame.token, frame.logprobs);
     else if (frame.type === "complete") this.settle(frame.id, (waiting) => waiting.resolve(frame));
     else if (frame.type === "error" && one) this.settle(frame.id, (waiting) => waiting.reject(new Error(frame.message)));
     else if (frame.type === "error") this.problem = new Error(frame.message);
