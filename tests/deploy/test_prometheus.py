@@ -1,16 +1,23 @@
 """The configuration of Prometheus and Grafana: scraping, rules and the dashboard."""
 
+import contextlib
 import json
+import math
 import re
 import shutil
+import socket
 import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import yaml
 
-from tests.deploy.manifests import DEPLOY, declared_metrics, exported_metrics
+from tests.deploy.alert_stories import STORIES
+from tests.deploy.manifests import DEPLOY, REPOSITORY, declared_metrics, exported_metrics
 
 RULES = yaml.safe_load((DEPLOY / "prometheus" / "rules.yml").read_text())
 DASHBOARD = json.loads((DEPLOY / "grafana" / "stoa.json").read_text())
@@ -62,7 +69,16 @@ def test_every_alert_has_a_summary_and_an_action():
     assert len({rule["alert"] for rule in alerts()}) == len(alerts()) > 10
     for rule in alerts():
         assert rule["labels"]["severity"] in ("page", "ticket")
-        assert rule["annotations"].keys() == {"summary", "action"}
+        assert rule["annotations"].keys() == {"summary", "action", "runbook"}
+
+
+def test_every_alert_has_a_runbook():
+    runbooks = [rule["annotations"]["runbook"] for rule in alerts()]
+    page = REPOSITORY / "docs" / "operator" / "alerts.md"
+    assert runbooks == [f"docs/operator/alerts.md#{rule['alert'].lower()}" for rule in alerts()]
+    assert [line.removeprefix("## ") for line in page.read_text().splitlines() if line.startswith("## ")] == [
+        rule["alert"] for rule in alerts()
+    ]
 
 
 def test_panels_do_not_overlap_and_have_a_title_and_a_description():
@@ -103,6 +119,21 @@ def test_promtool_accepts_the_rules_and_the_configuration(arguments: tuple[str, 
 
 
 @needs_promtool
+def test_every_alert_fires_in_its_story_and_not_before(tmp_path: Path):
+    """One run of promtool: each alert fires once, with its labels, its text and its runbook."""
+    tests = [
+        story.as_promtool_test(rule["alert"], rule) for rule, story in zip(alerts(), STORIES.values(), strict=True)
+    ]
+    assert list(STORIES) == [rule["alert"] for rule in alerts()]
+    rules = {"rule_files": [str(DEPLOY / "prometheus" / "rules.yml")], "evaluation_interval": "1m", "tests": tests}
+    (tmp_path / "stories.yml").write_text(yaml.safe_dump(rules))
+    completed = subprocess.run(
+        ["promtool", "test", "rules", "stories.yml"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+
+
+@needs_promtool
 def test_promtool_accepts_the_relabeling_of_the_cluster(tmp_path: Path):
     config = yaml.safe_load((DEPLOY / "k8s" / "prometheus.yml").read_text())
     for job in config["scrape_configs"]:
@@ -124,3 +155,70 @@ def test_promtool_parses_every_query_of_the_dashboard(tmp_path: Path):
     )
     assert completed.returncode == 0, completed.stdout + completed.stderr
     assert f"{len(queries)} rules found" in completed.stdout
+
+
+LABELS = 'job="stoa",service="inference",instance="a",model="m",route="/",method="GET",outcome="o",limit="l"'
+STEP_SECONDS = 20
+STEPS = 200  # the longest range of a panel is an hour
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a running Prometheus that has an hour of every metric of Stoa."""
+    if shutil.which("prometheus") is None:
+        pytest.skip("prometheus is not installed here")
+    home = tmp_path_factory.mktemp("prometheus")
+    (home / "samples.txt").write_text(openmetrics(now=int(time.time())))
+    (home / "prometheus.yml").write_text("{}")
+    subprocess.run(
+        ["promtool", "tsdb", "create-blocks-from", "openmetrics", "samples.txt", "data"],
+        cwd=home,
+        check=True,
+        capture_output=True,
+    )
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    command = [
+        "prometheus",
+        "--config.file=prometheus.yml",
+        "--storage.tsdb.path=data",
+        f"--web.listen-address={address}",
+    ]
+    with (home / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=home, stdout=log, stderr=log)
+    try:
+        wait_until_ready(f"http://{address}", process, home / "log")
+        yield f"http://{address}"
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def openmetrics(now: int) -> str:
+    """Return samples of every time series, one every 20 seconds: counters grow, and answers have both statuses."""
+    lines = []
+    for name in ["up", *sorted(exported_metrics())]:
+        for more in ['le="1"', 'le="+Inf"'] if name.endswith("_bucket") else ['status="200"', 'status="500"']:
+            labels = f'{LABELS},finished_reason="stop",{more}'
+            lines += [f"{name}{{{labels}}} {STEPS - ago} {now - STEP_SECONDS * ago}" for ago in range(STEPS, -1, -1)]
+    return "\n".join([*lines, "# EOF\n"])
+
+
+def wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        with contextlib.suppress(httpx2.TransportError):
+            if httpx2.get(f"{url}/-/ready").status_code == 200:
+                return
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
+
+
+def test_a_running_prometheus_answers_every_query_of_the_dashboard(prometheus: str):
+    queries = [target["expr"] for panel in PANELS for target in panel["targets"]]
+    with httpx2.Client(base_url=prometheus) as client:
+        answers = {query: client.get("/api/v1/query", params={"query": query}).json() for query in queries}
+    values = {query: [float(row["value"][1]) for row in answer["data"]["result"]] for query, answer in answers.items()}
+    assert [query for query, numbers in values.items() if not numbers or any(map(math.isnan, numbers))] == []
