@@ -128,6 +128,16 @@ class ShopWriteSerializer(serializers.Serializer[Any]):
     )
 
 
+class ShopChangesSerializer(ShopWriteSerializer):
+    address = SmallObjectField(
+        required=False,
+        help_text="Public address, any JSON object of up to 16 KiB. An empty object changes nothing.",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in attrs.items() if name != "address" or value}
+
+
 class NewShopSerializer(ShopWriteSerializer):
     slug = SlugInputField(
         max_length=MAX_SLUG_LENGTH,

@@ -25,9 +25,9 @@ from commerce.shops.serializers import (
     InviteStaffSerializer,
     InviteStaffToShopSerializer,
     NewShopSerializer,
+    ShopChangesSerializer,
     ShopReferenceSerializer,
     ShopSerializer,
-    ShopWriteSerializer,
     StaffInvitationSerializer,
     StaffMemberSerializer,
     UserSerializer,
@@ -64,7 +64,7 @@ class ShopViewSet(
     permission_classes = [ReadOnly | IsShopStaff]
     action_permission_classes = {"create": [HasRole.of("STORE_OWNER", "SUPER_ADMIN")]}
     serializer_class = ShopSerializer
-    request_serializer_classes = {"create": NewShopSerializer, "update": ShopWriteSerializer}
+    request_serializer_classes = {"create": NewShopSerializer, "update": ShopChangesSerializer}
     is_partial_update = True
     filterset_class = ShopFilters
     pagination_class = PagePagination

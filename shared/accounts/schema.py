@@ -20,6 +20,20 @@ from shared.accounts.serializers import (
 )
 
 TAGS = ["Accounts"]
+PASSWORD_CHANGED: dict[str, Any] = {
+    "oneOf": [
+        {"type": "boolean"},
+        {
+            "type": "object",
+            "properties": {
+                "success": {"type": "boolean", "description": "`true`."},
+                "message": {"type": "string", "description": "What has happened."},
+            },
+            "required": ["success", "message"],
+            "description": "Response to `oldPassword` and `newPassword`.",
+        },
+    ]
+}
 
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
@@ -111,11 +125,12 @@ describe_change_password = extend_schema_view(
         operation_id="change_password",
         tags=TAGS,
         summary="Change your password",
-        description="Sets a new password and returns `true`. All earlier tokens, including the one of this request, "
-        "are refused from the next request, so sign in again. Any signed-in user may call this. Returns 422 for a "
-        "wrong old or a weak new password, and 429 after ten attempts a minute.",
+        description="Sets a new password and returns `true`, or an object with `success` for `oldPassword` and "
+        "`newPassword`. All earlier tokens, including the one of this request, are refused from the next request, so "
+        "sign in again. Any signed-in user may call this. Returns 422 for a wrong old or a weak new password, and 429 "
+        "after ten attempts a minute.",
         request=ChangePasswordSerializer,
-        responses=OpenApiTypes.BOOL,
+        responses={200: PASSWORD_CHANGED},
     )
 )
 describe_forget_password = extend_schema_view(

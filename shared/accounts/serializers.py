@@ -67,6 +67,11 @@ class ChangePasswordSerializer(serializers.Serializer[Any]):
     old = PasswordField(help_text="Present password; `oldPassword` is accepted too.")
     new = PasswordField(help_text="New password of at least 8 characters; `newPassword` is accepted too.")
 
+    @classmethod
+    def has_aliases(cls, data: Mapping[str, Any]) -> bool:
+        """Return whether a body has such a name. These clients read `success` in the response."""
+        return not cls.ALIASES.keys().isdisjoint(data)
+
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping):
             data = {name: data[alias] for alias, name in self.ALIASES.items() if alias in data} | dict(data)

@@ -108,7 +108,10 @@ class ChangePasswordView(APIView):
 
     def post(self, request: Request) -> Response:
         body = _validated_data(ChangePasswordSerializer, request)
-        return _true_response(services.change_password(user=request.auth.user, **body))
+        response = _true_response(services.change_password(user=request.auth.user, **body))
+        if ChangePasswordSerializer.has_aliases(request.data):
+            response.data = {"success": True, "message": "Your password has been changed."}
+        return response
 
 
 @schema.describe_forget_password

@@ -129,6 +129,14 @@ def test_an_owner_changes_what_is_sent(client_of: ApiClient, shop: Shop, owner: 
     assert record["logo"]["id"] == picture.pk
 
 
+def test_an_empty_address_keeps_what_it_was(client_of: ApiClient, shop: Shop, owner: User):
+    send(client_of, owner, "put", f"{PATH}/{shop.pk}", {"address": {"city": "Oslo"}})
+
+    record = send(client_of, owner, "put", f"{PATH}/{shop.pk}", {"address": {}, "settings": {}}).json()
+
+    assert (record["address"], record["settings"]) == ({"city": "Oslo"}, {})
+
+
 def test_c1_only_the_owner_changes_a_shop(
     client_of: ApiClient, shop: Shop, staff: User, other_owner: User, customer: User
 ):
