@@ -47,6 +47,7 @@ INSTALLED_APPS = [
     "commerce.attributes",
     "commerce.moderation",
     "commerce.analytics",
+    "commerce.onboarding",
     "commerce.descriptions",
     "commerce.site_settings",
     "commerce.webhooks.apps.WebhooksConfig",
