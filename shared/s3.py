@@ -1,4 +1,4 @@
-"""S3 storage options of both projects, from environment variables."""
+"""S3 storage options of both projects, from environment variables, and the failures of an S3 server."""
 
 from typing import Any
 
@@ -21,3 +21,13 @@ def s3_options(env: Environment, bucket: str) -> dict[str, Any]:
         "file_overwrite": True,  # as on a disk
         "querystring_expire": 300,
     }
+
+
+def is_transient_s3_error(exception: BaseException) -> bool:
+    """Return whether S3 was unreachable, broke off or failed, so that the same request may succeed later."""
+    from botocore import exceptions  # imported after the first error: it takes 0.1 s
+
+    if isinstance(exception, exceptions.ClientError):
+        return bool(exception.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500)
+    failures = exceptions.ConnectionError, exceptions.HTTPClientError, exceptions.IncompleteReadError
+    return isinstance(exception, failures)

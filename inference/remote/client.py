@@ -24,7 +24,12 @@ from inference.engine import (
     TokenizationResult,
 )
 from inference.remote.configuration import RemoteModel
-from inference.remote.errors import RemoteUnavailable, error_from_response, unavailable_reason
+from inference.remote.errors import (
+    CONNECTION_ERRORS,
+    RemoteUnavailable,
+    error_from_response,
+    unavailable_reason,
+)
 from inference.remote.health import ModelListing, RemoteHealth, parse_model_list
 from inference.remote.requests import RemoteRequest, build_embedding_request, build_generation_request
 from inference.remote.responses import InvalidResponse, RemoteEmbeddings, ResponseParser
@@ -130,7 +135,7 @@ class RemoteClient:
             try:
                 async with asyncio.timeout(CHECK_TIMEOUT_SECONDS):
                     listing = await self._read_listing(model)
-            except (TimeoutError, httpx2.HTTPError, InvalidResponse):
+            except (TimeoutError, *CONNECTION_ERRORS, InvalidResponse):
                 listing = ModelListing(_NO_ANSWER)
             if listing.error is not None:
                 self._record_failure(model, listing.error)
@@ -168,7 +173,7 @@ class RemoteClient:
                     body = await read_body(response, MAX_ERROR_BYTES)
         except TimeoutError:
             raise timeout_error(model) from None
-        except (httpx2.HTTPError, InvalidResponse) as error:
+        except (*CONNECTION_ERRORS, InvalidResponse) as error:
             self._record_failure(model, _NO_ANSWER)
             raise RemoteUnavailable(f"The server of {model.id} does not answer.") from error
         status = response.status_code
@@ -185,8 +190,10 @@ class RemoteClient:
                 raise timeout_error(model) from None
             except msgspec.DecodeError as error:  # also a vector per token, from a model that does not pool
                 raise InferenceFailed(f"The server of {model.id} did not send one vector per text.") from error
-            except (httpx2.HTTPError, InvalidResponse) as error:
-                raise InferenceFailed(f"The server of {model.id} did not send embeddings; try again.") from error
+            except CONNECTION_ERRORS as error:
+                raise RemoteUnavailable(f"The connection to the server of {model.id} was lost.") from error
+            except InvalidResponse as error:
+                raise InferenceFailed(f"The server of {model.id} {error}.") from error
 
     async def _read_listing(self, model: RemoteModel) -> ModelListing:
         response = await self._send(model, "GET", model.url("models"))

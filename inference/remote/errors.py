@@ -1,7 +1,9 @@
 """Error responses of a remote server as the engine's errors."""
 
+import ssl
 from typing import Any
 
+import httpx2
 import msgspec
 
 from inference.engine import (
@@ -14,6 +16,8 @@ from inference.engine import (
     ModelNotLoaded,
 )
 
+# httpx2's asynchronous connections do not map the errors of TLS that come after the handshake.
+CONNECTION_ERRORS = (httpx2.HTTPError, ssl.SSLError)
 MAX_MESSAGE_LENGTH = 500
 MAX_RETRY_AFTER_SECONDS = 120.0
 DEFAULT_RETRY_AFTER_SECONDS = 1.0

@@ -8,8 +8,9 @@ from collections.abc import AsyncIterator
 import httpx2
 import msgspec
 
-from inference.engine import DeadlineExceeded, FinishReason, GenerationStream, StepOutput, Usage
+from inference.engine import DeadlineExceeded, EngineDied, FinishReason, GenerationStream, StepOutput, Usage
 from inference.remote.configuration import RemoteModel
+from inference.remote.errors import CONNECTION_ERRORS
 from inference.remote.responses import InvalidResponse, ResponseParser
 from inference.remote.sse import LineTooLong, parse_events
 
@@ -53,8 +54,10 @@ async def push_outputs(
             stream.push(_timeout_output(model))
         except InvalidResponse as error:
             stream.fail(f"The server of {model.id} {error}.")
-        except (httpx2.HTTPError, LineTooLong):
-            stream.fail(f"The connection to the server of {model.id} was lost; try again.")
+        except CONNECTION_ERRORS:
+            stream.fail(f"The connection to the server of {model.id} was lost; try again.", EngineDied.__name__)
+        except LineTooLong:
+            stream.fail(f"The server of {model.id} sent a line that is too long.")
 
 
 async def read_body(response: httpx2.Response, max_bytes: int = MAX_RESPONSE_BYTES) -> bytes:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -177,10 +177,16 @@ def running_server_with_fake_models(*unloaded: str, extra: dict[str, str] | None
 
 @contextlib.contextmanager
 def running_server(
-    home: Path, run_dir: Path, models_dir: Path, *, load: list[str], extra: dict[str, str] | None = None
+    home: Path,
+    run_dir: Path,
+    models_dir: Path,
+    *,
+    load: list[str],
+    extra: dict[str, str] | None = None,
+    relay: Callable[[str], str] = str,
 ) -> Iterator[RunningServer]:
     """A ready server with these models loaded. It starts a model host where none runs in `run_dir`. Its database is one
-    of its own, or the one that `extra` names, which is empty."""
+    of its own, whose URL `relay` may replace, or the one that `extra` names, which is empty."""
     extra = extra or {}
     if "DATABASE_URL" in extra:
         environment = _environment(home, run_dir, models_dir, load, extra["DATABASE_URL"]) | extra
@@ -189,7 +195,8 @@ def running_server(
         made, users = once_per_run(make_users)
         shutil.copytree(made, home, dirs_exist_ok=True)
         keys = json.loads(users)
-        environment = _environment(home, run_dir, models_dir, load, _database_url(home, keys.pop("DATABASE"))) | extra
+        database_url = relay(_database_url(home, keys.pop("DATABASE")))
+        environment = _environment(home, run_dir, models_dir, load, database_url) | extra
     log = home / "server.log"
     process, url = start_server(environment, log)
     try:

@@ -95,7 +95,7 @@ class BatchClient:
             return asyncio.run(_request(method, self.url + path, headers=authorization | (headers or {}), **options))
         except ResponseTooLarge:
             raise BatchServerError(INVALID_RESPONSE) from None
-        except (httpx2.TransportError, TimeoutError):
+        except (httpx2.TransportError, TimeoutError, ssl.SSLError):
             raise BatchServerUnreachable from None
 
 

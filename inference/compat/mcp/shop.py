@@ -45,7 +45,7 @@ async def search_shop(arguments: SearchProductsArguments) -> FoundProductsResult
         if status == 422:
             raise ApiError(400, msgspec.json.decode(body, type=_Refusal).message)
         page = msgspec.json.decode(body, type=_Page)
-    except (httpx2.HTTPError, TimeoutError, msgspec.MsgspecError) as error:
+    except (httpx2.HTTPError, OSError, msgspec.MsgspecError) as error:
         logger.warning("shop_unavailable", reason=type(error).__name__)
         raise ApiError(503, "The shop does not answer. Try again later.") from None
     products = [

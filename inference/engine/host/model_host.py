@@ -59,6 +59,8 @@ class ModelHost:
             command = await channel.receive()
             if command is not None:
                 channel.send(await self._execute(command))
+        except ConnectionError:
+            pass  # the client left before its Hello
         except FrameError as error:
             channel.send(frames.error_reply(0, InvalidRequest(str(error))))
         finally:

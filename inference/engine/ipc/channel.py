@@ -64,7 +64,8 @@ class Channel:
     async def handshake(self, limits: PromptLimits | None = None) -> None:
         """Exchange Hellos. limits: of this end, if it generates text.
 
-        Raise FrameError for another version, invalid data, or no Hello in time.
+        Raise FrameError for another version, invalid data, or no Hello in time, and ConnectionError if the other end
+        closes the connection before its Hello.
         """
         self.send(Hello(PROTOCOL_VERSION, limits))
         try:
@@ -72,6 +73,8 @@ class Channel:
                 hello = await self.receive()
         except TimeoutError:
             raise FrameError(f"The other end sent no Hello within {HELLO_SECONDS:.0f} s.") from None
+        if hello is None:
+            raise ConnectionResetError("The other end closed the connection before its Hello.")
         if not isinstance(hello, Hello):
             raise FrameError("The other end did not send a Hello.")
         if hello.version != PROTOCOL_VERSION:

@@ -164,6 +164,8 @@ class ModelServer:
             await client.channel.handshake(self._limits())
             while (frame := await client.channel.receive()) is not None:
                 self._dispatch(client, frame)
+        except ConnectionError:
+            pass  # the client left before its Hello
         except FrameError as error:
             client.send(frames.error_reply(0, InvalidRequest(str(error))))
         finally:

@@ -31,7 +31,8 @@ from shared.api.models import KeyedRequest
 
 MAX_KEY_LENGTH = 255
 RETENTION = timedelta(hours=24)
-CLAIM_TIMEOUT = timedelta(minutes=2)  # then the run that claimed the key is taken for dead
+# After this the run that claimed the key is taken for dead, or the database did not hear of its end.
+CLAIM_TIMEOUT = timedelta(seconds=45)
 MAX_WAIT_SECONDS = 5.0
 POLL_SECONDS = (0.05, 0.8)  # first and longest pause between two attempts of a waiting request
 MAX_WAITERS_PER_KEY = 16  # in one process; further requests with the key are refused at once

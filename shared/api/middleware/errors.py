@@ -14,6 +14,7 @@ from django.utils.html import format_html
 from shared.api.errors import ApiError, Problem, problem_response
 from shared.observability.metrics import Counter
 from shared.observability.request_id import current_request_id
+from shared.s3 import is_transient_s3_error
 
 logger = logging.getLogger("stoa.errors")
 
@@ -58,6 +59,9 @@ class JsonErrorsMiddleware:
             return None
         if is_transient_database_error(exception):
             return _problem_response(request, database_unavailable_problem(exception))
+        if is_transient_s3_error(exception):
+            logger.warning("s3_unavailable", exc_info=exception)
+            return _problem_response(request, Problem.from_status(503, headers={"Retry-After": "2"}))
         if is_html_page(request):
             return None
         logger.error("request_failed", exc_info=exception)

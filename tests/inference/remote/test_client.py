@@ -355,6 +355,13 @@ async def test_a_failure_during_a_stream_ends_it_with_an_error(lines: list[Any],
     assert message in (outputs[-1].error or "")
 
 
+async def test_a_lost_connection_can_be_repeated_later_as_after_the_end_of_a_model_process():
+    async with scripted_server(lines=[chat_chunk("one"), CUT]) as server, remote_client(server) as client:
+        outputs = await read_outputs(client, chat_request())
+
+    assert outputs[-1].error_code == "EngineDied"  # 503 with Retry-After, and repeated by batches
+
+
 async def test_a_server_that_sends_nothing_times_out():
     async with (
         scripted_server(is_silent=True) as server,

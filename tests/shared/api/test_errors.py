@@ -3,6 +3,13 @@
 import logging
 
 import pytest
+from botocore.exceptions import (
+    ClientError,
+    ConnectionClosedError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    SSLError,
+)
 from django.db import OperationalError
 from django.test import AsyncClient, Client
 from pytest_django import Settings
@@ -11,6 +18,7 @@ from shared.api.errors import ApiError, Problem, ValidationFailed
 from shared.api.exception_handler import validation_problem
 from shared.api.middleware.errors import is_transient_database_error
 from shared.observability.metrics import render
+from shared.s3 import is_transient_s3_error
 from tests.shared.observability.scraped import Scrape, grown
 
 pytestmark = [pytest.mark.urls("tests.shared.api.wire"), pytest.mark.usefixtures("neutral_errors")]
@@ -131,3 +139,18 @@ def test_an_unnamed_status_has_the_code_of_its_class() -> None:
     assert Problem.from_status(418).code == "invalid_request"
     assert Problem.from_status(507).code == "internal_error"
     assert ApiError(503, "Later.").problem.code == "unavailable"
+
+
+@pytest.mark.parametrize(
+    ("error", "is_transient"),
+    [
+        (EndpointConnectionError(endpoint_url="https://s3.example"), True),
+        (SSLError(endpoint_url="https://s3.example", error="bad record mac"), True),
+        (ConnectionClosedError(endpoint_url="https://s3.example"), True),
+        (ClientError({"ResponseMetadata": {"HTTPStatusCode": 503}}, "PutObject"), True),
+        (ClientError({"ResponseMetadata": {"HTTPStatusCode": 403}}, "PutObject"), False),
+        (NoCredentialsError(), False),
+    ],
+)
+def test_an_s3_server_that_fails_may_answer_later(error: Exception, is_transient: bool):
+    assert is_transient_s3_error(error) is is_transient

@@ -65,28 +65,33 @@ class ProviderServer:
         assert task is not None
         self._tasks.add(task)
         try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode()
-            length = int(next(line for line in head.lower().split("\r\n") if line.startswith("content-length:"))[15:])
-            body = json.loads(await reader.readexactly(length))
-            self.headers.append(head)
-            with self._request_received:
-                self.requests.append(body)
-                self._request_received.notify_all()
-            name = head.split("/")[1]
-            behavior = BEHAVIORS[self.selected if name == "selected" else name]
-            working = asyncio.ensure_future(behavior(self, writer))
-            disconnect = asyncio.ensure_future(reader.read())
-            await asyncio.wait({working, disconnect}, return_when=asyncio.FIRST_COMPLETED)
-            if not working.done():
-                self._disconnects.release()
-            working.cancel()
-            disconnect.cancel()
-            await asyncio.gather(working, disconnect, return_exceptions=True)
+            await self._answer(reader, writer)
+        except asyncio.IncompleteReadError:
+            pass  # the client left before its request was complete
         finally:
             self._tasks.discard(task)
             writer.close()
             with suppress(ConnectionError):
                 await writer.wait_closed()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        length = int(next(line for line in head.lower().split("\r\n") if line.startswith("content-length:"))[15:])
+        body = json.loads(await reader.readexactly(length))
+        self.headers.append(head)
+        with self._request_received:
+            self.requests.append(body)
+            self._request_received.notify_all()
+        name = head.split("/")[1]
+        behavior = BEHAVIORS[self.selected if name == "selected" else name]
+        working = asyncio.ensure_future(behavior(self, writer))
+        disconnect = asyncio.ensure_future(reader.read())
+        await asyncio.wait({working, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            self._disconnects.release()
+        working.cancel()
+        disconnect.cancel()
+        await asyncio.gather(working, disconnect, return_exceptions=True)
 
 
 def http_response(status: str, body: bytes, **headers: str) -> bytes:

@@ -504,8 +504,8 @@ def test_a_key_whose_run_died_can_be_claimed_again_after_a_while(monkeypatch: py
     now = timezone.now()
     dead = claimed(now)
     with pytest.raises(ApiError):
-        claimed(now + timedelta(seconds=119))
-    late = claimed(now + timedelta(seconds=121))
+        claimed(now + timedelta(seconds=44))
+    late = claimed(now + timedelta(seconds=46))
     assert (late.pk, late.owner != dead.owner) == (dead.pk, True)
 
 
