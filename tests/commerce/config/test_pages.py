@@ -2,12 +2,12 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 from django.contrib import admin as django_admin
 from django.test import Client
+from drf_spectacular.drainage import GENERATOR_STATS
+from drf_spectacular.generators import SchemaGenerator
 
 from commerce.shops.models import Shop
 from shared.accounts.models import User
@@ -89,10 +89,9 @@ def test_the_schema_names_every_operation_and_how_to_sign_in(client_of: ApiClien
 
 
 def test_the_schema_is_made_without_a_warning():
-    command = [sys.executable, "-W", "error", "manage_commerce.py", "spectacular", "--validate", "--fail-on-warn"]
-    made = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    SchemaGenerator().get_schema(public=True)
 
-    assert made.returncode == 0, made.stderr
+    assert not GENERATOR_STATS
 
 
 @pytest.mark.parametrize("path", ["/api/docs", "/admin/login/"])
