@@ -5,7 +5,6 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import httpx2
@@ -19,7 +18,7 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils import build_hf_headers, get_session, hf_raise_for_status
 
-from inference.downloads.selection import RepositoryFile
+from inference.downloads.selection import Repository, RepositoryFile
 from shared.api.errors import ApiError
 
 constants.HF_HUB_DISABLE_TELEMETRY = True  # the library would send data about this machine
@@ -36,15 +35,6 @@ _REPOSITORY = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]{0,95}/)?[A-Za-z0-9][A-Za
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,200}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Repository:
-    """The files of a repository at one commit."""
-
-    id: str
-    commit: str
-    files: list[RepositoryFile]
 
 
 def read_repository(repo_id: str, revision: str | None) -> Repository:

@@ -47,6 +47,15 @@ class RepositoryFile:
     sha256: str | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Repository:
+    """The files of a repository at one commit."""
+
+    id: str
+    commit: str
+    files: list[RepositoryFile]
+
+
 def choose_files(
     files: Sequence[RepositoryFile], *, include: Sequence[str] = (), quantize: str | None = None
 ) -> list[RepositoryFile]:

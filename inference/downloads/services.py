@@ -21,9 +21,7 @@ import msgspec
 import structlog
 from django.conf import settings
 
-from inference.downloads import hub
-from inference.downloads.hub import Repository
-from inference.downloads.selection import RepositoryFile, choose_files
+from inference.downloads.selection import Repository, RepositoryFile, choose_files
 from inference.engine import HostUnavailable
 from inference.registry.catalog import CatalogModel, model_format, read_catalog
 from inference.registry.services import find_model, unload_model
@@ -83,6 +81,8 @@ def download_model(
     """
     model_id = repo_id.rpartition("/")[2] if name is None else name
     _check_id(model_id)
+    from inference.downloads import hub  # huggingface_hub takes 0.2 s, which no other command of the CLI needs
+
     repository = hub.read_repository(repo_id, revision)
     files = choose_files(repository.files, include=include, quantize=quantize)
     origin = Origin(repository.id, repository.commit, [file.path for file in files])
@@ -225,6 +225,8 @@ def _download_files(growing: Path, repository: Repository, files: list[Repositor
 
 
 def _download_file(growing: Path, repository: Repository, file: RepositoryFile, progress: Progress) -> None:
+    from inference.downloads import hub
+
     complete, partial = growing / file.path, growing / _partial(file)
     complete.parent.mkdir(exist_ok=True)
     with partial.open("ab") as into:
