@@ -26,8 +26,12 @@ PASSWORD_CHANGED: dict[str, Any] = {
         {
             "type": "object",
             "properties": {
-                "success": {"type": "boolean", "description": "`true`."},
-                "message": {"type": "string", "description": "What has happened."},
+                "success": {"type": "boolean", "description": "`true`.", "example": True},
+                "message": {
+                    "type": "string",
+                    "description": "What has happened.",
+                    "example": "Your password has been changed.",
+                },
             },
             "required": ["success", "message"],
             "description": "Response to `oldPassword` and `newPassword`.",

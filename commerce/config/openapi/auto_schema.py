@@ -4,7 +4,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
-from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import Direction, OpenApiParameter
 from rest_framework.serializers import ListSerializer
@@ -12,6 +11,7 @@ from rest_framework.serializers import ListSerializer
 from commerce.config.openapi.common_texts import describe_path_parameter
 from shared.api.idempotency.store import IdempotencyMode
 from shared.api.lists.pagination import ArrayPagination
+from shared.api.lists.schema import ListAutoSchema
 from shared.api.viewsets import ApiViewSet, DestroyMixin
 
 IDEMPOTENCY_KEY = OpenApiParameter(
@@ -23,7 +23,7 @@ IDEMPOTENCY_KEY = OpenApiParameter(
 )
 
 
-class CommerceAutoSchema(AutoSchema):
+class CommerceAutoSchema(ListAutoSchema):
     """Describes the serializers of an ApiViewSet, DELETE responses with a body, idempotency keys and public reads."""
 
     def get_auth(self) -> Any:

@@ -91,6 +91,14 @@ def test_possible_errors_are_documented(schema: dict[str, Any]):
     assert [name for name, statuses in told.items() if "204" in statuses] == []
 
 
+def test_single_objects_take_the_relations_of_their_lists(schema: dict[str, Any]):
+    read = schema["paths"]["/api/products/{key}"]["get"]
+    names = {parameter["name"]: parameter for parameter in read["parameters"]}
+    assert names.keys() == {"key", "with"}
+    assert "variation_options" in names["with"]["description"]
+    assert "422" in read["responses"], "of a value that is too long"
+
+
 def test_every_post_takes_an_idempotency_key_except_credentials_and_streams(schema: dict[str, Any]):
     takes = {
         name
