@@ -1,18 +1,35 @@
-"""Condition that a row is one of many."""
+"""Rows by many ids."""
 
 import json
+from collections import defaultdict
 from collections.abc import Collection
 from typing import Any
 
+from django.db import connection
 from django.db.models import F, Lookup
 from django.db.models.sql.compiler import SQLCompiler
 
+from commerce.attachments.models import Attachment
+from commerce.catalog.models import Product
+
+# The SQL that follows a column of ids: they are one parameter. As a parameter each, a thousand take Django longer than
+# the database.
+IN_IDS = {
+    "sqlite": "IN (SELECT value FROM json_each(%s))",
+    "postgresql": "= ANY(%s::bigint[])",
+}
+_COLUMNS = ", ".join(f'"{field.column}"' for field in Product._meta.concrete_fields)
+PRODUCTS = f"SELECT {_COLUMNS} FROM {Product._meta.db_table} WHERE deleted_at IS NULL"  # nosec B608
+GALLERY_LINKS = f"SELECT product_id, attachment_id FROM {Product.gallery.through._meta.db_table} WHERE product_id"  # nosec B608
+
+
+def ids_parameter(ids: Collection[int], vendor: str) -> Any:
+    """Return the parameter of IN_IDS."""
+    return list(ids) if vendor == "postgresql" else json.dumps(list(ids))
+
 
 class IdIn(Lookup):
-    """Condition that the primary key is one of these ids, which are one parameter.
-
-    As a parameter each, a thousand ids take Django longer than the database.
-    """
+    """Condition that the primary key is one of these ids."""
 
     lookup_name = "id_in"
     prepare_rhs = False
@@ -22,8 +39,28 @@ class IdIn(Lookup):
 
     def as_sql(self, compiler: SQLCompiler, connection: Any) -> Any:
         column, parameters = self.process_lhs(compiler, connection)
-        return f"{column} IN (SELECT value FROM json_each(%s))", [*parameters, json.dumps(self.rhs)]  # nosec B608
+        return f"{column} {IN_IDS[connection.vendor]}", [*parameters, ids_parameter(self.rhs, connection.vendor)]
 
-    def as_postgresql(self, compiler: SQLCompiler, connection: Any) -> Any:
-        column, parameters = self.process_lhs(compiler, connection)
-        return f"{column} = ANY(%s::bigint[])", [*parameters, self.rhs]
+
+def read_products(product_ids: Collection[int]) -> dict[int, Product]:
+    """Return those of the products that are not deleted, by id, with the images that every response shows.
+
+    `for_response` returns the same: for each query of a page, Django makes its SQL and a manager for each gallery,
+    which takes five times as long.
+    """
+    condition, parameter = IN_IDS[connection.vendor], ids_parameter(product_ids, connection.vendor)
+    rows = Product.objects.raw(f"{PRODUCTS} AND id {condition}", [parameter])
+    products = {product.pk: product for product in rows}
+    galleries = defaultdict(list)
+    with connection.cursor() as cursor:
+        cursor.execute(f"{GALLERY_LINKS} {condition} ORDER BY attachment_id DESC", [parameter])
+        for product_id, image_id in cursor.fetchall():
+            galleries[product_id].append(image_id)
+    image_ids = {product.image_id for product in products.values()} - {None}
+    image_ids.update(image_id for ids in galleries.values() for image_id in ids)
+    images = Attachment.objects.in_bulk(list(image_ids)) if image_ids else {}
+    for product in products.values():
+        product.image = images.get(product.image_id)
+        gallery = [images[image_id] for image_id in galleries[product.pk] if image_id in images]
+        product._prefetched_objects_cache = {"gallery": gallery}
+    return products

@@ -94,14 +94,6 @@ def ids_with(words: Sequence[str], language: str, limit: int) -> list[list[int]]
         return [list(ids) for ids in cursor.fetchone()]
 
 
-def ignored(words: Sequence[str], language: str) -> set[str]:
-    """Return those of the words that the index does not have: they are without content in this language."""
-    nodes = ", ".join(f"numnode({_query([word])})" for word in words)
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {nodes}", _with_configuration(words, language))
-        return {word for word, count in zip(words, cursor.fetchone(), strict=True) if count == 0}
-
-
 def names_with_prefix(words: Sequence[str], language: str, limit: int) -> list[int]:
     """Return the ids of the newest products whose name has all words, the last as a prefix."""
     query = " & ".join([*(f"'{word}':A" for word in words[:-1]), f"'{words[-1]}':*A"])  # letters and digits only
@@ -119,18 +111,29 @@ def add_words(last_id: int) -> None:
 
 
 def similar_words(words: Sequence[str], language: str, limit: int) -> list[list[str]]:
-    """Return for each word some that resemble it, at most `limit`."""
+    """Return for each word some that resemble it, at most `limit`; none for a word without content."""
+    has_content = [f"numnode({_query([word])}) > 0" for word in words]
     with connection.cursor() as cursor:
-        cursor.execute("SELECT 1 FROM pg_extension WHERE extname = 'pg_trgm'")
-        if cursor.fetchone() is None:
-            return [_words_with_first_letter(word, language) for word in words]
-        found = (
-            "ARRAY(SELECT word FROM commerce_search_searchword WHERE UPPER(word::text) %% UPPER(%s) AND language = %s "
-            "ORDER BY similarity(UPPER(word::text), UPPER(%s)) DESC LIMIT %s)"
+        cursor.execute(
+            f"SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'pg_trgm'), ARRAY[{', '.join(has_content)}]",  # nosec B608
+            _with_configuration(words, language),
         )
-        parameters = [value for word in words for value in (word, language, word, limit)]
-        cursor.execute(f"SELECT {', '.join([found] * len(words))}", parameters)
-        return [list(similar) for similar in cursor.fetchone()]
+        has_trigrams, contents = cursor.fetchone()
+        looked_up = [word for word, has_content in zip(words, contents, strict=True) if has_content]
+        if not has_trigrams:
+            similar = [_words_with_first_letter(word, language) for word in looked_up]
+        elif looked_up:
+            similar_to = (
+                "ARRAY(SELECT word FROM commerce_search_searchword WHERE UPPER(word::text) %% UPPER(%s) "
+                "AND language = %s ORDER BY similarity(UPPER(word::text), UPPER(%s)) DESC LIMIT %s)"
+            )
+            parameters = [value for word in looked_up for value in (word, language, word, limit)]
+            cursor.execute(f"SELECT {', '.join([similar_to] * len(looked_up))}", parameters)
+            similar = [list(found) for found in cursor.fetchone()]
+        else:
+            similar = []
+    by_word = dict(zip(looked_up, similar, strict=True))
+    return [by_word.get(word, []) for word in words]
 
 
 def _words_with_first_letter(word: str, language: str) -> list[str]:

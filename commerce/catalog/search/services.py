@@ -12,12 +12,12 @@ from typing import Any
 from django.db.models import QuerySet
 
 from commerce.catalog.models import Product
-from commerce.catalog.search.lookups import IdIn
+from commerce.catalog.search.lookups import IdIn, read_products
 from commerce.catalog.search.models import SearchDocument
-from commerce.catalog.search.permitted import best_permitted
+from commerce.catalog.search.permitted import PermittedProducts
 from commerce.catalog.search.spelling import spellings
 from commerce.catalog.search.text_index import text_index
-from commerce.catalog.search.vectors.semantic import nearest_ids, similar_ids
+from commerce.catalog.search.vectors.semantic import QueryComparison, similar_ids
 from commerce.catalog.search.words import MAX_SELECTED, query_words, rank_words
 from shared.api.errors import ValidationFailed
 from shared.api.limits.query_limits import MAX_QUERY_SECONDS, QueryTimeout, limit_query_time
@@ -70,9 +70,10 @@ def page_of_results(
     if not result.is_whole:
         found = set(products.order_by().values_list("pk", flat=True))
         ids = [pk for pk in ids if pk in found]
+    page = ids[offset : offset + limit]
     # Both have asked which ids the user may see, so these few rows are read without the condition of a thousand ids.
-    rows = Product.objects.live().for_response().in_bulk(ids[offset : offset + limit])
-    return [rows[pk] for pk in ids[offset : offset + limit] if pk in rows], len(ids)
+    rows = read_products(page)
+    return [rows[pk] for pk in page if pk in rows], len(ids)
 
 
 @contextmanager
@@ -88,25 +89,26 @@ def limit_search(parameter: str) -> Iterator[None]:
 
 def search(*, text: str, language: str, products: "QuerySet[Product]") -> SearchResult:
     """Return those of `products` in a language that match any word of a text, or are near to it in meaning."""
-    result = search_words(text=text, language=language, products=products)
-    if not result.words:
-        return result
-    nearest = nearest_ids(text=text, language=language, products=products)
+    if not query_words(text):
+        return SearchResult(product_ids=(), words=())
+    permitted, comparison = PermittedProducts(products), QueryComparison(text=text, language=language)
+    result = search_words(text=text, language=language, permitted=permitted)
+    nearest = comparison.nearest_ids(permitted)
     if nearest is None:
         return result
-    named = _ids_of_name(text, language, products)
+    named = _ids_of_name(text, language, permitted)
     text_weight = TEXT_WEIGHTS.get(language, TEXT_WEIGHT)
     fused = _fuse((named, NAME_WEIGHT), (nearest, 1.0), (result.product_ids, text_weight))
     return replace(result, product_ids=fused, is_semantic=True)
 
 
-def search_words(*, text: str, language: str, products: "QuerySet[Product]") -> SearchResult:
-    """Return those of `products` in a language that match any word of a text."""
-    index, words = text_index(), spellings(query_words(text), language, products)
+def search_words(*, text: str, language: str, permitted: PermittedProducts) -> SearchResult:
+    """Return the permitted products in a language that match any word of a text."""
+    index, words = text_index(), spellings(query_words(text), language, permitted)
     ranked = rank_words(words, index.count_matches(words, language, MAX_SELECTED + 1)) if words else []
     product_ids: list[int] = []
     if ranked:
-        product_ids = best_permitted(lambda count: index.matching_ids(ranked, language, count), products, MAX_RESULTS)
+        product_ids = permitted.best(lambda count: index.matching_ids(ranked, language, count), MAX_RESULTS)
     return SearchResult(product_ids=product_ids, words=[spelling for word in words for spelling in word])
 
 
@@ -116,17 +118,17 @@ def similar_products(*, product: Product, products: "QuerySet[Product]", limit: 
     Without vectors they are the newest of its type.
     """
     others = products.filter(language=product.language).exclude(pk=product.pk)
-    ids = similar_ids(product=product, products=others, limit=limit)
+    ids = similar_ids(product=product, permitted=PermittedProducts(others), limit=limit)
     if not ids:
         return list(others.filter(type=product.type_id).order_by("-pk")[:limit])
     found = others.in_bulk(ids)
     return [found[pk] for pk in ids if pk in found]
 
 
-def _ids_of_name(text: str, language: str, products: "QuerySet[Product]") -> list[int]:
-    """Return the ids of those of `products` that have all words of a text in their names, the last as a prefix."""
+def _ids_of_name(text: str, language: str, permitted: PermittedProducts) -> list[int]:
+    """Return the ids of the permitted products that have all words of a text in their names, the last as a prefix."""
     index, words = text_index(), query_words(text)
-    return best_permitted(lambda count: index.names_with_prefix(words, language, count), products, MAX_OF_NAME)
+    return permitted.best(lambda count: index.names_with_prefix(words, language, count), MAX_OF_NAME)
 
 
 def _fuse(*lists: tuple[Sequence[int], float]) -> list[int]:
@@ -141,8 +143,8 @@ def _fuse(*lists: tuple[Sequence[int], float]) -> list[int]:
 def search_all_languages(*, text: str) -> list[int]:
     """Return the ids of the products that match any word of a text, in any language."""
     languages = SearchDocument.objects.order_by().values_list("language", flat=True).distinct()
-    products = Product.objects.live()
-    results = [search_words(text=text, language=language, products=products) for language in languages]
+    permitted = PermittedProducts(Product.objects.live())
+    results = [search_words(text=text, language=language, permitted=permitted) for language in languages]
     return [product_id for result in results for product_id in result.product_ids]
 
 
@@ -155,8 +157,8 @@ def suggest(*, text: str, language: str, products: "QuerySet[Product]") -> list[
     if not words:
         return []
     index = text_index()
-    candidates = best_permitted(
-        lambda count: index.names_with_prefix(words, language, count), products, MAX_SUGGESTION_CANDIDATES
+    candidates = PermittedProducts(products).best(
+        lambda count: index.names_with_prefix(words, language, count), MAX_SUGGESTION_CANDIDATES
     )
     beginning = text.strip().lower()
     found = products.filter(IdIn(candidates)).only("name", "slug").order_by("-pk")

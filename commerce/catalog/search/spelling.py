@@ -2,12 +2,9 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from django.db.models import QuerySet
 from rapidfuzz.distance import OSA
 
-from commerce.catalog.models import Product
-from commerce.catalog.search.lookups import IdIn
-from commerce.catalog.search.permitted import best_permitted
+from commerce.catalog.search.permitted import PermittedProducts
 from commerce.catalog.search.text_index import text_index
 from commerce.catalog.search.words import MAX_SPELLING_LENGTH, MIN_SPELLING_LENGTH
 
@@ -18,7 +15,7 @@ MAX_NEAR_WORDS = 10  # of which each is looked up
 MIN_LENGTH_OF_TWO_MISTAKES = 6
 
 
-def spellings(words: Sequence[str], language: str, products: "QuerySet[Product]") -> list[list[str]]:
+def spellings(words: Sequence[str], language: str, products: PermittedProducts) -> list[list[str]]:
     """Return for each word itself and, if none of `products` has it, the most similar words that some have.
 
     No word is returned that only other products have, such as the drafts of a shop.
@@ -35,28 +32,26 @@ def _nearest(distances: Mapping[str, int], permitted: Collection[str]) -> list[s
     return [word for word in words if distances[word] == distances[words[0]]][:MAX_SPELLINGS]
 
 
-def _known(words: Sequence[str], language: str, products: "QuerySet[Product]") -> set[str]:
+def _known(words: Sequence[str], language: str, products: PermittedProducts) -> set[str]:
     """Return those of the words that some of `products` have."""
     if not words:
         return set()
     samples = dict(zip(words, text_index().ids_with(words, language, SAMPLE_SIZE), strict=True))
     sample_ids = {product_id for ids in samples.values() for product_id in ids}
-    permitted = set(products.order_by().filter(IdIn(sample_ids)).values_list("pk", flat=True))
+    permitted = products.among(sample_ids)
     known = {word for word, ids in samples.items() if not permitted.isdisjoint(ids)}
     hidden = [word for word, ids in samples.items() if word not in known and len(ids) == SAMPLE_SIZE]
     return known | {word for word in hidden if _is_known(word, language, products)}
 
 
-def _is_known(word: str, language: str, products: "QuerySet[Product]") -> bool:
-    return bool(best_permitted(lambda count: text_index().ids_with([word], language, count)[0], products, 1))
+def _is_known(word: str, language: str, products: PermittedProducts) -> bool:
+    return bool(products.best(lambda count: text_index().ids_with([word], language, count)[0], 1))
 
 
 def _near_words(unknown: Sequence[str], language: str) -> dict[str, dict[str, int]]:
     """Return the most similar words of each word with content, with their distances."""
-    ignored = text_index().ignored(unknown, language) if unknown else ()
-    misspelled = [word for word in unknown if word not in ignored]
-    candidates = text_index().similar_words(misspelled, language, MAX_CANDIDATES) if misspelled else []
-    return {word: _near(word, similar) for word, similar in zip(misspelled, candidates, strict=True)}
+    candidates = text_index().similar_words(unknown, language, MAX_CANDIDATES) if unknown else []
+    return {word: _near(word, similar) for word, similar in zip(unknown, candidates, strict=True)}
 
 
 def _near(word: str, candidates: Iterable[str]) -> dict[str, int]:

@@ -85,11 +85,6 @@ def ids_with(words: Sequence[str], language: str, limit: int) -> list[list[int]]
         return [json.loads(ids) for ids in cursor.fetchone()]
 
 
-def ignored(words: Sequence[str], language: str) -> set[str]:
-    """Return those of the words that the index does not have."""
-    return set()
-
-
 def names_with_prefix(words: Sequence[str], language: str, limit: int) -> list[int]:
     """Return the ids of the newest products whose name has all words, the last as a prefix."""
     *whole, prefix = words

@@ -36,12 +36,13 @@ from commerce.catalog.models import Product, ProductType  # noqa: E402
 from commerce.catalog.search import services as services_of_search  # noqa: E402
 from commerce.catalog.search.indexing import update_index  # noqa: E402
 from commerce.catalog.search.models import ProductVector  # noqa: E402
+from commerce.catalog.search.permitted import PermittedProducts  # noqa: E402
 from commerce.catalog.search.vectors import semantic  # noqa: E402
 from commerce.catalog.search.vectors.embedding import (  # noqa: E402
     missing_count,
     update_vectors,
 )
-from commerce.catalog.search.vectors.semantic import nearest_ids  # noqa: E402
+from commerce.catalog.search.vectors.semantic import QueryComparison  # noqa: E402
 from commerce.shops.models import Shop  # noqa: E402
 from shared.accounts.models import User  # noqa: E402
 from tests.benchmarks.commerce._search_measure import LANGUAGES, load, measure, shares_words  # noqa: E402
@@ -219,7 +220,7 @@ def kinds_of_search(language: str, items: dict[str, int]) -> dict[str, Callable[
             return ask("/api/products/search", q=text)
 
     def by_meaning(text: str) -> list[int]:
-        ids = nearest_ids(text=text, language=language, products=Product.objects.public()) or []
+        ids = nearest_ids(text, language, PermittedProducts(Product.objects.public()))
         slugs = dict(Product.objects.filter(pk__in=ids[:10]).values_list("pk", "slug"))
         return [items[slugs[pk]] for pk in ids[:10]]
 
@@ -231,19 +232,24 @@ def kinds_of_search(language: str, items: dict[str, int]) -> dict[str, Callable[
     }
 
 
+def nearest_ids(text: str, language: str, permitted: PermittedProducts) -> list[int]:
+    return QueryComparison(text=text, language=language).nearest_ids(permitted) or []
+
+
 def judge_held_out(language: str, items: dict[str, int]) -> list[float]:
     """Return the mean quality of fused search on each half of the queries with weights that the other half chose.
 
     The shop's own weights were chosen on all of them, so that its figures are a little too good.
     """
-    products = Product.objects.public()
-    item_of = {pk: items[slug] for pk, slug in products.filter(language=language).values_list("pk", "slug")}
+    public = Product.objects.public()
+    permitted = PermittedProducts(public)
+    item_of = {pk: items[slug] for pk, slug in public.filter(language=language).values_list("pk", "slug")}
     _, queries = load(language)
     lists = {
         query.text: (
-            services_of_search._ids_of_name(query.text, language, products),
-            nearest_ids(text=query.text, language=language, products=products) or [],
-            services_of_search.search_words(text=query.text, language=language, products=products).product_ids,
+            services_of_search._ids_of_name(query.text, language, permitted),
+            nearest_ids(query.text, language, permitted),
+            services_of_search.search_words(text=query.text, language=language, permitted=permitted).product_ids,
         )
         for query in queries
     }
@@ -340,11 +346,11 @@ def latencies(texts: Sequence[str], *, is_largest: bool) -> dict[str, dict[str, 
             texts[:SUBSTRING_QUERIES],
         )
         assert set(shopper.statuses) == {200}, shopper.statuses
-    products = Product.objects.public()
+    permitted = PermittedProducts(Product.objects.public())
     take(
         "vectors, without a request",
         psutil.Process(),
-        lambda text: milliseconds(lambda: nearest_ids(text=text, language="en", products=products)),
+        lambda text: milliseconds(lambda: nearest_ids(text, "en", permitted)),
     )
     with served(model=settings.SEARCH_MODEL) as (url, process):
         shopper = Shopper(url)

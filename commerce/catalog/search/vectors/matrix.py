@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+from django.db import connection
 from django.db.models import QuerySet
 from numpy.typing import NDArray
 
@@ -20,6 +21,15 @@ from shared.api.limits.query_limits import pause_query_time
 READ_SIZE = 2000  # rows of the table that are converted at once
 MIN_CAPACITY = 1024
 COUNT_SECONDS = 60.0
+
+# Models with vectors, with the length of these, and the last row of each in a language.
+LAST_ROWS = """
+    SELECT name, dimensions, (
+        SELECT max(id) FROM commerce_search_productvector
+        WHERE model = name AND language = %s AND dimensions = commerce_search_embeddingmodel.dimensions
+    )
+    FROM commerce_search_embeddingmodel WHERE dimensions IS NOT NULL
+"""
 
 _matrices: dict[tuple[str, str, int], "Matrix"] = {}
 _creation = threading.Lock()
@@ -73,6 +83,10 @@ class Matrix:
     def vector_of(self, product_id: int) -> Vector | None:
         position = self._positions.get(product_id)
         return None if position is None else self._rows[position]
+
+    def is_current(self, last_id: int) -> bool:
+        """Return whether the rows up to this id of the table have been read, and counted of late."""
+        return self._last_id >= last_id and time.monotonic() < self._count_at
 
     def refresh(self) -> None:
         """Read what is new. While another thread reads, return at once."""
@@ -154,6 +168,22 @@ def current_matrix(model: str, language: str, dimensions: int) -> Matrix:
     with pause_query_time():  # a process reads a hundred thousand vectors once
         matrix.refresh()
     return matrix
+
+
+def current_matrices(language: str) -> list[Matrix]:
+    """Return this process's matrices of a language, up to date: one for each model that has vectors."""
+    with connection.cursor() as cursor:
+        cursor.execute(LAST_ROWS, [language])
+        stored = cursor.fetchall()
+    matrices = []
+    for model, dimensions, last_id in stored:
+        if last_id is None:  # requests may name any language
+            continue
+        matrix = _matrices.get((model, language, dimensions))
+        if matrix is None or not matrix.is_current(last_id):
+            matrix = current_matrix(model, language, dimensions)
+        matrices.append(matrix)
+    return [matrix for matrix in matrices if len(matrix)]
 
 
 def forget_matrices() -> None:

@@ -5,18 +5,22 @@ different models or sizes are never compared.
 """
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from django.conf import settings
-from django.db.models import QuerySet
 
 from commerce.catalog.models import Product
-from commerce.catalog.search.models import EmbeddingModel
-from commerce.catalog.search.permitted import best_permitted
-from commerce.catalog.search.vectors.matrix import Matrix, Neighbors, current_matrix
-from commerce.model_server.embeddings import EmbeddingsUnavailable, Vector, embeddings_client
+from commerce.catalog.search.permitted import PermittedProducts
+from commerce.catalog.search.vectors.matrix import Comparison, Matrix, Neighbors, current_matrices
+from commerce.model_server.embeddings import (
+    MAX_CONCURRENT_CALLS,
+    EmbeddingsUnavailable,
+    Vector,
+    embeddings_client,
+)
 
 MAX_NEAREST = 200  # products of a query
 MIN_SIMILARITY = 0.15  # below, texts have nothing to do with each other
@@ -28,6 +32,8 @@ RELEVANCE_SHARE = 0.8
 CALL_TIMEOUT_SECONDS = 0.5
 MAX_CACHED_QUERIES = 4096
 
+_threads = ThreadPoolExecutor(MAX_CONCURRENT_CALLS, thread_name_prefix="query comparison")
+
 
 @dataclass(frozen=True)
 class _Version:
@@ -37,25 +43,34 @@ class _Version:
     newer: Sequence[Matrix]
 
 
-def nearest_ids(*, text: str, language: str, products: "QuerySet[Product]") -> list[int] | None:
-    """Return the ids of those of `products` that are nearest in meaning, the nearest first.
+class QueryComparison:
+    """A query that threads compare with all vectors of a language, while the database looks for its words."""
 
-    Return None if the text could not be compared: there are no vectors, or the model server is away.
-    """
-    found = []
-    for version in _versions(language):
-        vector = _embed_query(version.matrix, text)
-        if vector is not None:
-            found.append((_select(version, vector, products), len(version.matrix)))
-    return _merge(found) if found else None
+    def __init__(self, *, text: str, language: str) -> None:
+        self._pending = [
+            (version, _threads.submit(_compare_query, version.matrix, text)) for version in _versions(language)
+        ]
+
+    def nearest_ids(self, permitted: PermittedProducts) -> list[int] | None:
+        """Return the ids of the permitted products that are nearest in meaning, the nearest first.
+
+        Return None if the text could not be compared: there are no vectors, or the model server is away.
+        """
+        found = []
+        for version, pending in self._pending:
+            comparison = pending.result()
+            if comparison is not None:
+                found.append((_select(version, comparison, permitted), len(version.matrix)))
+        return _merge(found) if found else None
 
 
-def similar_ids(*, product: Product, products: "QuerySet[Product]", limit: int) -> list[int]:
-    """Return the ids of those of `products` that are nearest to a product, without itself."""
+def similar_ids(*, product: Product, permitted: PermittedProducts, limit: int) -> list[int]:
+    """Return the ids of the permitted products that are nearest to a product."""
     for version in _versions(product.language):
         vector = version.matrix.vector_of(product.pk)
         if vector is not None:
-            nearest = _permitted(_Version(version.matrix, ()), vector, products.exclude(pk=product.pk), limit)
+            comparison = version.matrix.compare(vector)
+            nearest = _permitted(_Version(version.matrix, ()), comparison, permitted, limit)
             return [int(pk) for pk in nearest.product_ids]
     return []
 
@@ -64,11 +79,13 @@ def _versions(language: str) -> list[_Version]:
     """Return the models that have vectors, the one of the settings first."""
     if not settings.SEARCH_MODEL:
         return []
-    models = EmbeddingModel.objects.filter(dimensions__isnull=False).values_list("name", "dimensions")
-    ordered = sorted(models, key=lambda model: model[0] != settings.SEARCH_MODEL)
-    matrices = [current_matrix(name, language, dimensions or 0) for name, dimensions in ordered]
-    matrices = [matrix for matrix in matrices if len(matrix)]
+    matrices = sorted(current_matrices(language), key=lambda matrix: matrix.model != settings.SEARCH_MODEL)
     return [_Version(matrix, matrices[:number]) for number, matrix in enumerate(matrices)]
+
+
+def _compare_query(matrix: Matrix, text: str) -> Comparison | None:
+    vector = _embed_query(matrix, text)
+    return None if vector is None else matrix.compare(vector)
 
 
 def _embed_query(matrix: Matrix, text: str) -> Vector | None:
@@ -91,17 +108,16 @@ def forget_queries() -> None:
     _embed.cache_clear()
 
 
-def _select(version: _Version, vector: Vector, products: "QuerySet[Product]") -> list[int]:
-    nearest = _permitted(version, vector, products, MAX_NEAREST)
+def _select(version: _Version, comparison: Comparison, permitted: PermittedProducts) -> list[int]:
+    nearest = _permitted(version, comparison, permitted, MAX_NEAREST)
     if not len(nearest.product_ids):
         return []
     is_near = nearest.similarities >= max(MIN_SIMILARITY, MIN_SHARE_OF_BEST * float(nearest.similarities[0]))
     return _diversify(_take(nearest, np.flatnonzero(is_near)))
 
 
-def _permitted(version: _Version, vector: Vector, products: "QuerySet[Product]", limit: int) -> Neighbors:
-    """Return the nearest of `products`."""
-    comparison = version.matrix.compare(vector)
+def _permitted(version: _Version, comparison: Comparison, permitted: PermittedProducts, limit: int) -> Neighbors:
+    """Return the nearest of the permitted products."""
     nearest = comparison.nearest(0)
 
     def find(count: int) -> list[int]:
@@ -109,11 +125,10 @@ def _permitted(version: _Version, vector: Vector, products: "QuerySet[Product]",
         nearest = comparison.nearest(count)
         return [int(product_id) for product_id in nearest.product_ids]
 
-    def is_newest(product_id: int) -> bool:
-        return not any(newer.has(product_id) for newer in version.newer)
-
-    permitted = {product_id for product_id in best_permitted(find, products, limit) if is_newest(product_id)}
-    return _take(nearest, np.array([n for n, pk in enumerate(nearest.product_ids) if int(pk) in permitted], np.int64))
+    best = set(permitted.best(find, limit))
+    for newer in version.newer:
+        best = {product_id for product_id in best if not newer.has(product_id)}
+    return _take(nearest, np.flatnonzero(np.isin(nearest.product_ids, list(best))))
 
 
 def _diversify(nearest: Neighbors) -> list[int]:
