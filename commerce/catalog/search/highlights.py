@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from django.utils.html import escape
 
@@ -12,7 +13,7 @@ ENDING_LENGTH = 2  # letters that an inflected word may differ by
 
 def highlight(text: str, words: Iterable[str]) -> str:
     """Return the part of a text around the first word of the query, at most SNIPPET_LENGTH characters and a word."""
-    pattern = _pattern(words)
+    pattern = _pattern(tuple(words))
     first = pattern.search(text) if pattern else None
     start = _word_start(text, max(0, first.start() - SNIPPET_LENGTH // 3)) if first else 0
     end = _word_end(text, start + SNIPPET_LENGTH)
@@ -20,7 +21,8 @@ def highlight(text: str, words: Iterable[str]) -> str:
     return f"{'… ' if start else ''}{marked}{' …' if end < len(text) else ''}"
 
 
-def _pattern(words: Iterable[str]) -> re.Pattern[str] | None:
+@lru_cache(maxsize=256)
+def _pattern(words: tuple[str, ...]) -> re.Pattern[str] | None:
     stems = [re.escape(_stem(word)) for word in words]
     return re.compile(rf"(?<!\w)(?:{'|'.join(stems)})\w{{0,3}}(?!\w)", re.IGNORECASE) if stems else None
 

@@ -69,7 +69,7 @@ def matching_ids(words: Sequence[RankedWord], language: str, limit: int) -> list
 def count_matches(words: Sequence[Sequence[str]], language: str, limit: int) -> list[int]:
     """Return for each word, a list of spellings, the number of products with it, at most `limit`."""
     counts = [
-        f"(SELECT count(*) FROM (SELECT 1 FROM {DOCUMENTS} WHERE text @@ ({_query(word)}) LIMIT %s) found)"  # nosec B608
+        f"(SELECT count(*) FROM (SELECT FROM {DOCUMENTS} WHERE text @@ ({_query(word)}) LIMIT %s) found)"  # nosec B608
         for word in words
     ]
     parameters: list[str | int] = []
