@@ -18,9 +18,11 @@ MIN_DECISIONS = 50  # of a kind of content, before anything is suggested about i
 MIN_SUGGESTIONS = 20  # held-out ones of a verdict: fewer say nothing about its precision
 MIN_TAIL_PRECISION = 0.85  # of the MIN_SUGGESTIONS with the lowest confidence: the others do not pay for them
 MIN_DUPLICATE_SIMILARITY = 0.9  # cosine of content: such texts are one campaign
-DEVIATIONS = 0.75  # of the lower bound, so that the luck of the choice of a confidence does not count
+# Standard deviations below the precision of chosen suggestions, against the luck of the choice. The first that holds
+# on decisions that did not choose is used.
+MARGINS = (0.5, 0.75, 1.0, 1.5, 2.0)
 REGULARIZATION = 0.5
-FOLDS = 5
+FOLDS = 10
 MAX_ITERATIONS = 8
 TOLERANCE = 1e-3
 
@@ -95,17 +97,24 @@ def verdict_rule(confidences: NDArray[np.float64], is_right: Labels, folds: NDAr
     if len(confidences) < MIN_DECISIONS:
         return None
     target = max(TARGET_PRECISION, 1 - MAX_ERROR_SHARE * (1 - float(is_right.mean())))
-    chosen = _lowest_precise(confidences, is_right, target)
+    rules = (_measured_rule(confidences, is_right, folds, target=target, margin=margin) for margin in MARGINS)
+    return next((rule for rule in rules if rule and rule.precision >= target), None)
+
+
+def _measured_rule(
+    confidences: NDArray[np.float64], is_right: Labels, folds: NDArray[np.int64], *, target: float, margin: float
+) -> VerdictRule | None:
+    chosen = _lowest_precise(confidences, is_right, target, margin)
     if chosen is None:
         return None
     is_shown = np.zeros(len(confidences), np.bool_)
     for fold in range(FOLDS):
         others = folds != fold
-        confidence = _lowest_precise(confidences[others], is_right[others], target)
+        confidence = _lowest_precise(confidences[others], is_right[others], target, margin)
         if confidence is not None:
             is_shown |= ~others & (confidences >= confidence)
     count = int(is_shown.sum())
-    if count < MIN_SUGGESTIONS or is_right[is_shown].mean() < target:
+    if count < MIN_SUGGESTIONS:
         return None
     return VerdictRule(
         confidence=chosen,
@@ -115,7 +124,7 @@ def verdict_rule(confidences: NDArray[np.float64], is_right: Labels, folds: NDAr
     )
 
 
-def _lowest_precise(confidences: NDArray[np.float64], is_right: Labels, target: float) -> float | None:
+def _lowest_precise(confidences: NDArray[np.float64], is_right: Labels, target: float, margin: float) -> float | None:
     """Return the lowest confidence from which on the verdict is precise, or None.
 
     The precision's lower bound (Wilson) reaches the target, and the least confident suggestions are precise too.
@@ -128,7 +137,7 @@ def _lowest_precise(confidences: NDArray[np.float64], is_right: Labels, target: 
         (ordered > MIN_CONFIDENCE)
         & (counts >= MIN_SUGGESTIONS)
         & (np.append(ordered[1:] < ordered[:-1], True))  # equal ones are suggested together
-        & (_lower_bounds(hits / counts, counts) >= target)
+        & (_lower_bounds(hits / counts, counts, margin) >= target)
         & (hits - earlier >= MIN_TAIL_PRECISION * MIN_SUGGESTIONS)
     )
     precise = np.flatnonzero(is_precise)
@@ -148,10 +157,10 @@ def _clusters(contents: Inputs) -> NDArray[np.int64]:
     return clusters
 
 
-def _lower_bounds(shares: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the lower ends of Wilson's score intervals."""
-    square = DEVIATIONS**2
-    spread = DEVIATIONS * np.sqrt(shares * (1 - shares) / counts + square / (4 * counts**2))
+def _lower_bounds(shares: NDArray[np.float64], counts: NDArray[np.int64], margin: float) -> NDArray[np.float64]:
+    """Return the lower ends of Wilson's score intervals of `margin` standard deviations."""
+    square = margin**2
+    spread = margin * np.sqrt(shares * (1 - shares) / counts + square / (4 * counts**2))
     bounds: NDArray[np.float64] = (shares + square / (2 * counts) - spread) / (1 + square / counts)
     return bounds
 

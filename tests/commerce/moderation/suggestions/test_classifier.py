@@ -42,8 +42,8 @@ def test_nearly_equal_texts_are_in_one_fold_and_the_folds_are_of_one_size():
     contents = (contents / np.linalg.norm(contents, axis=1, keepdims=True)).astype(np.float32)
     folds = duplicate_folds(contents)
     assert all(len(set(folds[start : start + 5])) == 1 for start in range(0, 200, 5))
-    assert np.bincount(folds).tolist() == [40] * FOLDS
-    assert np.bincount(duplicate_folds(np.zeros((50, 16), np.float32))).tolist() == [10] * FOLDS
+    assert np.bincount(folds).tolist() == [20] * FOLDS
+    assert np.bincount(duplicate_folds(np.zeros((50, 16), np.float32))).tolist() == [5] * FOLDS
 
 
 def test_what_only_repeats_itself_is_never_suggested():
@@ -67,7 +67,7 @@ def test_a_verdict_is_suggested_from_where_it_is_precise():
 def test_the_figures_of_a_rule_are_not_those_that_chose_its_confidence():
     confidences = np.linspace(1, 0.5, 500)
     is_right = np.arange(500) < 250
-    is_right[turns(500) == 0] &= np.arange(100) < 40  # one fold is worse than the others have promised
+    is_right[turns(500) == 0] &= np.arange(50) < 20  # one fold is worse than the others have promised
     rule = verdict_rule(confidences, is_right, turns(500))
     assert rule is not None
     shown = confidences >= rule.confidence
