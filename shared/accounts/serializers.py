@@ -1,6 +1,6 @@
 """Serializers of sign-in, registration and passwords."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema_field
@@ -68,7 +68,7 @@ class ChangePasswordSerializer(serializers.Serializer[Any]):
     new = PasswordField(help_text="New password of at least 8 characters; `newPassword` is accepted too.")
 
     @classmethod
-    def has_aliases(cls, data: Mapping[str, Any]) -> bool:
+    def has_aliases(cls, data: Iterable[str]) -> bool:
         """Return whether a body has such a name. These clients read `success` in the response."""
         return not cls.ALIASES.keys().isdisjoint(data)
 
