@@ -42,7 +42,7 @@ class IdIn(Lookup):
         return f"{column} {IN_IDS[connection.vendor]}", [*parameters, ids_parameter(self.rhs, connection.vendor)]
 
 
-def read_products(product_ids: Collection[int]) -> dict[int, Product]:
+def products_with_images(product_ids: Collection[int]) -> dict[int, Product]:
     """Return those of the products that are not deleted, by id, with the images that every response shows.
 
     `for_response` returns the same: for each query of a page, Django makes its SQL and a manager for each gallery,

@@ -12,7 +12,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from commerce.catalog.models import Product
-from commerce.catalog.search.lookups import IdIn, read_products
+from commerce.catalog.search.lookups import IdIn, products_with_images
 from commerce.catalog.search.models import SearchDocument
 from commerce.catalog.search.permitted import PermittedProducts
 from commerce.catalog.search.spelling import spellings
@@ -72,7 +72,7 @@ def page_of_results(
         ids = [pk for pk in ids if pk in found]
     page = ids[offset : offset + limit]
     # Both have asked which ids the user may see, so these few rows are read without the condition of a thousand ids.
-    rows = read_products(page)
+    rows = products_with_images(page)
     return [rows[pk] for pk in page if pk in rows], len(ids)
 
 
