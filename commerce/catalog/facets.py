@@ -186,6 +186,9 @@ class _ColumnCounter(_DatabaseCounter):
             if name in _MASKS:
                 chosen = chosen & self._mask(self._columns, ((name, value),))
         others = tuple((name, value) for name, value in query if name not in _MASKS)
+        slugs, others = _split_slugs(others)
+        for name, slug in slugs:
+            chosen = chosen & self._mask(self._columns, ((name, slug),))
         if any(name != "language" for name, _ in others):
             chosen = chosen & self._mask(self._columns, others)
         return self._columns, chosen
@@ -197,6 +200,8 @@ class _ColumnCounter(_DatabaseCounter):
             if name in _MASKS:
                 cleaned = self._filters.base_filters[name].field.clean(value)
                 mask = _MASKS[name](columns, cleaned)
+            elif name in _SLUG_MASKS:
+                mask = _SLUG_MASKS[name](columns, value)
             else:
                 mask = columns.with_ids(self.filtered(query).values_list("pk", flat=True))
             self._found[query] = mask
@@ -227,6 +232,37 @@ _MASKS: Mapping[str, Callable[[ProductColumns, Any], Mask]] = {
     "rating_from": lambda columns, rating: columns.ratings >= rating,
     "in_stock": lambda columns, in_stock: (columns.quantities > 0) == in_stock,
 }
+
+
+# By field of `search`: which products have the type or a category with this slug.
+_SLUG_MASKS: Mapping[str, Callable[[ProductColumns, str], Mask]] = {
+    "type.slug": lambda columns, slug: columns.types.within(_ids_of_slug(ProductType, slug)),
+    "categories.slug": lambda columns, slug: columns.linked_to(columns.categories, _ids_of_slug(Category, slug)),
+}
+
+
+def _ids_of_slug(model: type[ProductType] | type[Category], slug: str) -> list[int]:
+    return list(model._base_manager.filter(slug=slug).values_list("pk", flat=True))
+
+
+def _split_slugs(query: Query) -> tuple[list[tuple[str, str]], Query]:
+    """Return the terms of `search` that are in _SLUG_MASKS, and the query without them.
+
+    They stay in the search where they would in `_without`, and if it says how to compare them.
+    """
+    kept = dict(query)
+    terms = [term for term in kept.get("search", "").split(";") if _is_filter(term)]
+    if "searchFields" in kept or (len(terms) > 1 and kept.get("searchJoin", "").lower() != "and"):
+        return [], query
+    named = {term: tuple(part.strip() for part in term.split(":", 1)) for term in terms if "\0" not in term}
+    slugs = {term: (name, slug) for term, (name, *rest) in named.items() if name in _SLUG_MASKS for slug in rest}
+    others = [term for term in terms if term not in slugs]
+    if others and all(":" not in term for term in others):
+        return [], query
+    kept["search"] = ";".join(others)
+    if not others:
+        kept = {name: value for name, value in kept.items() if name not in _SEARCH_PARAMETERS}
+    return list(slugs.values()), tuple(sorted(kept.items()))
 
 
 def _column_choices() -> dict[str, Any]:
@@ -271,13 +307,15 @@ def _active_filters(filters: type[ProductFilters], query: Mapping[str, str]) -> 
 def _without(query: Query, facet: str) -> Query:
     """Return the query without the facet's own filter.
 
-    Terms of a search that products may match by any one of several are one condition, which stays.
+    Terms of a search that products may match by any one of several are one condition, which stays. So do those that
+    would leave a word without a field, which is searched for in another way.
     """
     kept = {name: value for name, value in query if name not in OWN_PARAMETERS.get(facet, ())}
     terms = [term for term in kept.get("search", "").split(";") if _is_filter(term)]
     own = OWN_SEARCH_FIELDS.get(facet, frozenset())
     others = [term for term in terms if ":" not in term or term.partition(":")[0].strip() not in own]
-    if len(others) < len(terms) and (len(terms) == 1 or kept.get("searchJoin", "").lower() == "and"):
+    is_text = bool(others) and all(":" not in term for term in others)
+    if len(others) < len(terms) and not is_text and (len(terms) == 1 or kept.get("searchJoin", "").lower() == "and"):
         kept["search"] = ";".join(others)
         if not others:
             kept = {name: value for name, value in kept.items() if name not in _SEARCH_PARAMETERS}

@@ -171,6 +171,11 @@ def test_unfiltered_counts_are_kept_until_a_product_changes(
         {"price_from": "10", "price_to": "49"}, {"rating_from": "5"}, {"in_stock": "0"}, {"shop_id": "{shop}"},
         {"language": "de"}, {"type_id": "{type}", "in_stock": "1", "search": "name:p"}, {"search": "type.slug:home"},
         {"type_id": str(2**62)}, {"attribute_value_id": str(2**62)},
+        {"search": "type.slug:home; categories.slug : lamps ", "searchJoin": "and"},
+        {"search": "type.slug:home;name:p", "searchJoin": "AND"}, {"search": "type.slug:garden;categories.slug:lamps"},
+        {"search": "categories.slug:lamps;type.slug:nowhere;;x:1", "searchJoin": "and", "in_stock": "1"},
+        {"search": "type.slug:hom", "searchFields": "type.slug:like"},
+        {"search": "lamp;type.slug:home", "searchJoin": "and"},
     ],
 )  # fmt: skip
 def test_counts_in_memory_are_those_of_the_database(
