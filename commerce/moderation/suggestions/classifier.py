@@ -16,6 +16,7 @@ MAX_ERROR_SHARE = 0.5  # of the errors of always giving the verdict: where one i
 MIN_CONFIDENCE = 0.5  # a suggestion is the likelier verdict
 MIN_DECISIONS = 50  # of a kind of content, before anything is suggested about it
 MIN_SUGGESTIONS = 20  # held-out ones of a verdict: fewer say nothing about its precision
+MIN_COVERAGE = 0.1  # of the held-out decisions: a weak encoder is right about fewer by chance
 MIN_TAIL_PRECISION = 0.85  # of the MIN_SUGGESTIONS with the lowest confidence: the others do not pay for them
 MIN_DUPLICATE_SIMILARITY = 0.9  # cosine of content: such texts are one campaign
 # Standard deviations below the precision of chosen suggestions, against the luck of the choice. The first that holds
@@ -114,7 +115,7 @@ def _measured_rule(
         if confidence is not None:
             is_shown |= ~others & (confidences >= confidence)
     count = int(is_shown.sum())
-    if count < MIN_SUGGESTIONS:
+    if count < max(MIN_SUGGESTIONS, MIN_COVERAGE * len(confidences)):
         return None
     return VerdictRule(
         confidence=chosen,
