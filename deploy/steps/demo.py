@@ -301,6 +301,7 @@ class Demo:
             "doctor": f"{redis}{stoa} doctor",
             "python": shlex.quote(str(PYTHON)),
             "logs": str(self.var / "log"),
+            "models": self.env.get("STOA_MODELS_DIR") or str(self.var / "models"),
             "writer": self.env.get("STOA_DESCRIPTIONS_MODEL") or self.best_loaded(WRITER, GENERAL_MODEL),
         }
 
@@ -311,6 +312,7 @@ Stoa is up, after {seconds:.0f} s.
   The shop           {commerce}/shop/     API   {commerce}/api/docs   admin {commerce}/admin/
   The model server   {inference}/v1        pages {inference}/docs       admin {inference}/admin/
   Logs               {logs}
+  Your own models    {models}
 
   Logins (role, e-mail, password):
 {logins}
