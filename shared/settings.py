@@ -217,6 +217,7 @@ CORS_EXPOSE_HEADERS = [
 ]  # fmt: skip
 
 LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English")]
 TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "/static/"

@@ -11,6 +11,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from commerce.config.openapi.examples import RECORDED
+from shared.api.reads import openapi_document
 from tests.commerce.descriptions.provider.fake_server import ProviderServer
 from tests.commerce.routes.example_recording import record
 from tests.commerce.routes.scenario import make_world
@@ -97,6 +98,13 @@ def test_single_objects_take_the_relations_of_their_lists(schema: dict[str, Any]
     assert names.keys() == {"key", "with"}
     assert "variation_options" in names["with"]["description"]
     assert "422" in read["responses"], "of a value that is too long"
+
+
+@pytest.mark.parametrize("query", ["lang=en-GB", "lang=xx-unknown", "version=7"])
+def test_no_parameter_of_a_client_makes_a_further_document(schema: dict[str, Any], query: str):
+    kept = len(openapi_document._documents)
+    assert json.loads(Client().get(f"/api/openapi.json?{query}").content) == schema
+    assert len(openapi_document._documents) == kept
 
 
 def test_every_post_takes_an_idempotency_key_except_credentials_and_streams(schema: dict[str, Any]):
