@@ -4,8 +4,9 @@ Both models are searched while vectors of a new one are made: each product count
 different models or sizes are never compared.
 """
 
+import time
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -30,6 +31,7 @@ MIN_SHARE_OF_BEST = 0.5  # of the nearest product's similarity
 DIVERSIFIED = 40
 RELEVANCE_SHARE = 0.8
 CALL_TIMEOUT_SECONDS = 0.5
+MAX_WAIT_SECONDS = 1.5  # for a thread: a model server that is slow for many queries must not make a queue of them
 MAX_CACHED_QUERIES = 4096
 
 _threads = ThreadPoolExecutor(MAX_CONCURRENT_CALLS, thread_name_prefix="query comparison")
@@ -54,11 +56,12 @@ class QueryComparison:
     def nearest_ids(self, permitted: PermittedProducts) -> list[int] | None:
         """Return the ids of the permitted products that are nearest in meaning, the nearest first.
 
-        Return None if the text could not be compared: there are no vectors, or the model server is away.
+        Return None if the text could not be compared: there are no vectors, or the model server is away or too slow.
         """
+        give_up_at = time.monotonic() + MAX_WAIT_SECONDS
         found = []
         for version, pending in self._pending:
-            comparison = pending.result()
+            comparison = _wait(pending, give_up_at)
             if comparison is not None:
                 found.append((_select(version, comparison, permitted), len(version.matrix)))
         return _merge(found) if found else None
@@ -86,6 +89,14 @@ def _versions(language: str) -> list[_Version]:
 def _compare_query(matrix: Matrix, text: str) -> Comparison | None:
     vector = _embed_query(matrix, text)
     return None if vector is None else matrix.compare(vector)
+
+
+def _wait(pending: Future[Comparison | None], give_up_at: float) -> Comparison | None:
+    try:
+        return pending.result(max(0.0, give_up_at - time.monotonic()))
+    except TimeoutError:
+        pending.cancel()
+        return None
 
 
 def _embed_query(matrix: Matrix, text: str) -> Vector | None:
