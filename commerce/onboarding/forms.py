@@ -18,6 +18,7 @@ from shared.accounts.models import User
 from shared.api.money import MAX_PRICE, InvalidMoney, to_minor
 
 MAX_QUANTITY = 1_000_000
+MAX_PRICE_DIGITS = 20  # Decimal overflows at an exponent such as 1e9999999
 
 
 class StepForm(forms.Form):
@@ -42,14 +43,15 @@ class ShopForm(StepForm):
     )
 
     def take_step(self, *, user: User, progress: Progress, now: datetime) -> None:
-        create_shop(actor=user, values=self.cleaned_data)
+        if progress.shop is None:  # else the form was sent twice
+            create_shop(actor=user, values=self.cleaned_data)
 
 
 class ProductForm(StepForm):
     step = "product"
     name = forms.CharField(label=_("Name of the product"), max_length=255)
     type = forms.ModelChoiceField(label=_("Product type"), queryset=ProductType.objects.order_by("name", "pk"))
-    price = forms.DecimalField(label=_("Price"), min_value=0)
+    price = forms.DecimalField(label=_("Price"), min_value=0, max_digits=MAX_PRICE_DIGITS)
     quantity = forms.IntegerField(label=_("Pieces in stock"), min_value=0, max_value=MAX_QUANTITY, initial=1)
     is_offered = forms.BooleanField(label=_("Offer it at once"), required=False, initial=True)
 
@@ -70,6 +72,8 @@ class ProductForm(StepForm):
 
     def take_step(self, *, user: User, progress: Progress, now: datetime) -> None:
         shop = progress.require_shop()
+        if progress.product is not None:
+            return
         kind: ProductType = self.cleaned_data["type"]
         values = {name: self.cleaned_data[name] for name in ("name", "price", "quantity")}
         values["status"] = Product.Status.PUBLISH if self.cleaned_data["is_offered"] else Product.Status.DRAFT

@@ -29,6 +29,7 @@ def test_an_owner_opens_a_shop_adds_a_product_and_invites_staff(owner: User, bro
     assert "0 of 3 done" in browser.get(DASHBOARD).content.decode()
 
     assert browser.post(PAGE, {"step": "shop", "name": "Lamps", "description": "Light"}).status_code == 302
+    assert browser.post(PAGE, {"step": "shop", "name": "Lamps"}).status_code == 302  # sent twice
     shop = Shop.objects.get(owner=owner)
     assert (shop.name, shop.description, shop.is_active) == ("Lamps", "Light", False)
     page = browser.get(PAGE).content.decode()
@@ -65,6 +66,10 @@ def test_an_owner_opens_a_shop_adds_a_product_and_invites_staff(owner: User, bro
         (
             {"step": "product", "name": "Lamp", "type": "1", "price": "-1", "quantity": "1"},
             "greater than or equal to 0",
+        ),
+        (
+            {"step": "product", "name": "Lamp", "type": "1", "price": "1e9999999", "quantity": "1"},
+            "no more than 20 digits",
         ),
         ({"step": "staff", "email": "nobody"}, "Enter a valid email address."),
     ],
