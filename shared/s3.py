@@ -26,8 +26,14 @@ def s3_options(env: Environment, bucket: str) -> dict[str, Any]:
 def is_transient_s3_error(exception: BaseException) -> bool:
     """Return whether S3 was unreachable, broke off or failed, so that the same request may succeed later."""
     from botocore import exceptions  # imported after the first error: it takes 0.1 s
+    from s3transfer.exceptions import RetriesExceededError
 
     if isinstance(exception, exceptions.ClientError):
         return bool(exception.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0) >= 500)
-    failures = exceptions.ConnectionError, exceptions.HTTPClientError, exceptions.IncompleteReadError
+    failures = (
+        exceptions.ConnectionError,
+        exceptions.HTTPClientError,
+        exceptions.IncompleteReadError,
+        RetriesExceededError,  # of a download that broke off
+    )
     return isinstance(exception, failures)

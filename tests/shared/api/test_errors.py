@@ -13,6 +13,7 @@ from botocore.exceptions import (
 from django.db import OperationalError
 from django.test import AsyncClient, Client
 from pytest_django import Settings
+from s3transfer.exceptions import RetriesExceededError
 
 from shared.api.errors import ApiError, Problem, ValidationFailed
 from shared.api.exception_handler import validation_problem
@@ -149,6 +150,7 @@ def test_an_unnamed_status_has_the_code_of_its_class() -> None:
         (ConnectionClosedError(endpoint_url="https://s3.example"), True),
         (ClientError({"ResponseMetadata": {"HTTPStatusCode": 503}}, "PutObject"), True),
         (ClientError({"ResponseMetadata": {"HTTPStatusCode": 403}}, "PutObject"), False),
+        (RetriesExceededError(OSError()), True),
         (NoCredentialsError(), False),
     ],
 )
