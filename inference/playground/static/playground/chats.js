@@ -11,17 +11,18 @@ const KEEP_CHATS = "stoa-playground-keep-chats";
 class ChatStore {
   constructor(userId) {
     this.name = `stoa-playground-chats-${userId}`;
+    this.choice = `${KEEP_CHATS}-${userId}`;
   }
 
   get isKept() {
-    return localStorage.getItem(KEEP_CHATS) === "yes";
+    return localStorage.getItem(this.choice) === "yes";
   }
 
   /** Keep the chats in the browser from now on, or delete them there. */
   keep(isKept) {
     const chats = this.list();
-    if (isKept) localStorage.setItem(KEEP_CHATS, "yes");
-    else localStorage.removeItem(KEEP_CHATS);
+    if (isKept) localStorage.setItem(this.choice, "yes");
+    else localStorage.removeItem(this.choice);
     (isKept ? sessionStorage : localStorage).removeItem(this.name);
     this.write(chats);
   }

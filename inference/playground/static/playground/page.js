@@ -49,7 +49,6 @@ async function signIn(token, { resumes = false } = {}) {
 
 function signOut(why) {
   sessionStorage.removeItem(STORED);
-  state.chats?.leaveTab();
   state.chats = state.token = null;
   state.socket?.close();
   state.socket = null;
@@ -104,11 +103,12 @@ async function send() {
 
 /** Whether nothing runs and the form is right; else the form says what is wrong. */
 function canSend() {
+  if (state.running) return false;
   readTools();
-  for (const field of element("parameters").elements) {
-    if (!field.checkValidity()) field.closest("details")?.setAttribute("open", "");
-  }
-  return !state.running && element("parameters").reportValidity();
+  const fields = [...element("parameters").elements].filter((field) => !field.closest("[hidden]")); // of this mode
+  const wrong = fields.find((field) => !field.checkValidity());
+  wrong?.closest("details")?.setAttribute("open", "");
+  return !wrong || wrong.reportValidity();
 }
 
 /** Ask for the answer to these messages. `text` is what the prompt gets back when nothing came. */
@@ -138,8 +138,14 @@ async function converse(messages, text = "") {
     if (!answer.text && !element("prompt").value) element("prompt").value = text;
   } finally {
     if (chat === state.chat) showChat();
+    if (chat === state.chat && chat.messages === before) fillResults(messages.slice(before.length));
     begin(null);
   }
+}
+
+/** Write the results of tools that nothing answered to their form again. */
+function fillResults(messages) {
+  for (const [at, { role, content }] of messages.entries()) if (role === "tool") element(`result-${at}`).value = content;
 }
 
 function answeredMessage(answer, end) {
@@ -151,6 +157,7 @@ function answeredMessage(answer, end) {
 
 /** Continue a text, which stays in the prompt. */
 async function complete(text) {
+  const { chat } = state; // another one after `clear`
   state.asked = text;
   const place = made("span", "assistant plain", "");
   const whole = made("div", "said", "");
@@ -159,6 +166,7 @@ async function complete(text) {
   try {
     await run(planRequest(text, []), new Answer(place));
   } catch (problem) {
+    if (chat !== state.chat) return;
     show(element("problem"), problem.message);
     if (!place.textContent) element("output").replaceChildren();
   } finally {
@@ -227,20 +235,22 @@ async function respond(body, meter, add) {
 async function compare(text) {
   if (mode() === "rerank" && !element("query").reportValidity()) return;
   const { path, body } = planRequest(text, []);
+  const { chat } = state; // another one after `clear`
   state.asked = text;
   show(element("problem"), null);
   begin("compare");
   const began = performance.now();
   try {
     const said = await readJson(state.token, path, { method: "POST", body });
+    if (chat !== state.chat) return;
     const shown = body.documents
       ? [rankedDocuments(body.documents, said.results)]
       : similarityMap(body.input, said.data.map((one) => one.embedding));
-    if (state.running) element("output").replaceChildren(...shown);
+    element("output").replaceChildren(...shown);
     element("first-token").textContent = `${Math.round(performance.now() - began)} ms`;
     element("tokens").textContent = `${said.usage.prompt_tokens} in`;
   } catch (problem) {
-    show(element("problem"), problem.message);
+    if (chat === state.chat) show(element("problem"), problem.message);
   } finally {
     begin(null);
   }
@@ -376,6 +386,7 @@ element("login-form").addEventListener("submit", async (event) => {
 
 element("sign-out").addEventListener("click", () => {
   for (const name of ["prompt", "system", "query", "tools"]) element(name).value = "";
+  state.chats?.leaveTab();
   signOut(null);
 });
 element("clear").addEventListener("click", () => {

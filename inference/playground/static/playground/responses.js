@@ -30,7 +30,8 @@ class ResponseStream {
   }
 
   async cancel() {
-    if (this.id) await askApi(this.token, `/v1/responses/${this.id}/cancel`, { method: "POST" });
+    if (!this.id) return;
+    await askApi(this.token, `/v1/responses/${this.id}/cancel`, { method: "POST" }).catch(() => {}); // it has ended
   }
 
   async read(path, options, on) {
