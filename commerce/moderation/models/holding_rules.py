@@ -3,9 +3,10 @@
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.utils.functional import cached_property
 from django.utils.translation import gettext_lazy as _
 
-from commerce.moderation.models.text_matching import EXPRESSION_MARKS, split_words
+from commerce.moderation.models.text_matching import EXPRESSION_MARKS, entry_host, split_words
 from commerce.shops.models import Shop
 
 MAX_ENTRIES = 500
@@ -51,6 +52,11 @@ class HoldingRule(models.Model):
     def lines(self) -> list[str]:
         return [line for line in map(str.strip, self.entries.splitlines()) if line]
 
+    @cached_property
+    def hosts(self) -> list[str]:
+        """Return the hosts of the entries of a rule of links, as they were when they were first read."""
+        return [host for line in self.lines if (host := entry_host(line))]
+
     def clean(self) -> None:
         """Raise ValidationError for entries that could not match what their author means."""
         lines = self.lines
@@ -65,3 +71,7 @@ class HoldingRule(models.Model):
                 raise ValidationError({"entries": message % {"line": line}})
             if not list(split_words(line)):
                 raise ValidationError({"entries": _("%(line)s has no letter or digit.") % {"line": line}})
+            if self.kind == self.Kind.LINKS and not entry_host(line):
+                raise ValidationError(
+                    {"entries": _("%(line)s is no host. Write it like example.com.") % {"line": line}}
+                )

@@ -85,8 +85,8 @@ def matches_text(rule: HoldingRule, text: str, words: MatchedText) -> bool:
     """Return whether a rule of words or links holds a text, whose words are `words`."""
     if rule.kind == Kind.WORDS:
         return any(words.contains(line) for line in rule.lines)
-    hosts, listed = find_hosts(text), [line.casefold() for line in rule.lines]
-    return any(is_host_listed(host, listed) for host in hosts) if listed else bool(hosts)
+    hosts = find_hosts(text, listed=rule.hosts)
+    return any(is_host_listed(host, rule.hosts) for host in hosts) if rule.lines else bool(hosts)
 
 
 def _count_repetitions(user: User, text: str, now: datetime) -> int:

@@ -53,6 +53,7 @@ def held(lamp: Product, customer: User) -> Review:
     [
         "viagra", "Buy VIAGRA!", "v i a g r a", "V.I.A.G.R.A", "v-i-a_g r a", "ｖｉａｇｒａ", "víágrã",
         "v\u200bi\u200bagra",
+        "via\u3164gra", "ᴠɪᴀɢʀᴀ", "🆅🅸🅰🅶🆁🅰", "🅥🅘🅐🅖🅡🅐", "🇻🇮🇦🇬🇷🇦",
         "vіаgrа", "VΙΑGRΑ", "get rich quick", "Get  RICH,\nquick", "getrichquick", "g e t rich qui ck",
     ],
 )  # fmt: skip
@@ -83,6 +84,19 @@ def test_scripts_without_spaces_are_searched_inside_a_sentence():
         ("spam [dot] com and spam . net", ["spam.com", "spam.net"]),
         ("http://user:word@bad.example:80/", ["bad.example"]),
         ("ｓｐａｍ．ｃｏｍ", ["spam.com"]),
+        (
+            "spam。com, see:spam.net. “spam.org” `spam.info` spam.biz–now spam.eu\\x spam .shop",
+            [
+                "spam.com",
+                "spam.net",
+                "spam.org",
+                "spam.info",
+                "spam.biz",
+                "spam.eu",
+                "spam.shop",
+            ],
+        ),
+        ("ѕраm.соm and ㏋spam.com_", ["spam.com", "hpspam.com"]),
         ("Good.Next one. 3.5 stars, e.g. fine, me@home.com", []),
     ],
 )
@@ -91,7 +105,7 @@ def test_hosts_of_links(text: str, hosts: list[str]):
 
 
 def test_matching_is_linear_in_hostile_texts():
-    for text in ("a" * 100_000, "a." * 50_000, "a " * 50_000, "http://" * 15_000, "é" * 50_000):
+    for text in ("a" * 100_000, "a." * 50_000, "a " * 50_000, "http://" * 15_000, "é" * 50_000, "a.com:=" * 14_000):
         find_hosts(text)
         assert not MatchedText.of(text).contains("b" * 100)
 
@@ -102,6 +116,8 @@ def test_an_entry_that_is_an_expression_or_empty_is_refused(entry: str):
         make_rule(entry)
     with pytest.raises(ValidationError):
         make_rule("")
+    with pytest.raises(ValidationError, match="is no host"):
+        make_rule("localhost", "links")
     with pytest.raises(ValidationError):
         make_rule("\n".join(["word"] * 501))
 
@@ -287,6 +303,10 @@ def test_links_and_repetitions(lamp: Product, customer: User):
     assert [ask(customer, lamp, text).is_visible for text in texts] == [True, True, False]
     assert ask(reporter("ann"), lamp, "Is it good?").is_visible
     assert [ask(customer, lamp, text).is_visible for text in ("💊", "🙂", "🎁", "💊")] == [True] * 4
+    HoldingRule.objects.filter(kind="links").update(entries="spam.tk\nhttps://www.bad.example/shop")
+    for text in ("See spam.tk/x", "See ѕраm.tk", "See bad.example or http://www.bad.example"):
+        assert not ask(customer, lamp, text).is_visible
+    assert ask(customer, lamp, "See nospam.tk and http://example").is_visible
     Question.objects.update(created_at=timezone.now() - timedelta(days=400))
     assert ask(customer, lamp, "Is it good?").is_visible
     HoldingRule.objects.filter(kind="links").update(entries="")
