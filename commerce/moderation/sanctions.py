@@ -29,6 +29,7 @@ CONSEQUENCES = {
     Kind.SUSPENSION: "You may not write reviews, questions and reports until {until}.",
     Kind.BAN: "You may not write reviews, questions and reports, without an end.",
 }
+APPEAL_OFFER = "If you think that this is wrong, you can appeal once."
 SEVERITY = (Kind.BAN, Kind.SUSPENSION, Kind.LIMIT)
 
 
@@ -58,14 +59,18 @@ def impose_sanction(
     sanction = Sanction.objects.create(
         user=user, kind=kind, reason=reason, note=note, moderator=moderator, created_at=now, ends_at=ends_at
     )
-    _create_notice(sanction, now)
+    text = f"{reason}\n\n{_consequence(sanction)}\n\n{APPEAL_OFFER}"
+    _create_notice(sanction, NOTICE_TITLES[Kind(kind)], text, now)
     _log("imposed", sanction, moderator, now)
     return sanction
 
 
 @transaction.atomic
 def lift_sanction(*, sanction_id: int, moderator: User, now: datetime) -> Sanction:
-    """End a sanction now; an open appeal against it is overturned. Raises NotFound and Conflict."""
+    """End a sanction now and tell the user; an open appeal against it is overturned.
+
+    Raises NotFound, Conflict, and ApiError 403 as `_check_moderator` does.
+    """
     sanction = _lock(sanction_id)
     _check_moderator(sanction, moderator)
     if not sanction.is_in_force(now):
@@ -74,6 +79,8 @@ def lift_sanction(*, sanction_id: int, moderator: User, now: datetime) -> Sancti
     if sanction.appeal == Sanction.AppealState.OPEN:
         sanction.appeal = Sanction.AppealState.OVERTURNED
     sanction.save()
+    text = f"A moderator has lifted what was decided about your account for this reason:\n\n{sanction.reason}"
+    _create_notice(sanction, "Your sanction was lifted", text, now)
     _log("lifted", sanction, moderator, now)
     return sanction
 
@@ -96,13 +103,18 @@ def appeal_sanction(*, sanction_id: int, user: User, message: str, now: datetime
 
 @transaction.atomic
 def keep_sanction(*, sanction_id: int, moderator: User, now: datetime) -> Sanction:
-    """Decide an appeal: the sanction stays. Raises NotFound and Conflict without an open appeal."""
+    """Decide an appeal and tell the user: the sanction stays.
+
+    Raises NotFound, Conflict without an open appeal, and ApiError 403 as `_check_moderator` does.
+    """
     sanction = _lock(sanction_id)
     _check_moderator(sanction, moderator)
     if sanction.appeal != Sanction.AppealState.OPEN:
         raise Conflict("There is no open appeal against this sanction.")
     sanction.appeal = Sanction.AppealState.KEPT
     sanction.save()
+    text = f"We have read your appeal: the decision about your account stays.\n\n{_consequence(sanction)}"
+    _create_notice(sanction, "Your sanction stays", text, now)
     _log("kept", sanction, moderator, now)
     return sanction
 
@@ -113,8 +125,7 @@ def check_may_write(*, user: User, now: datetime) -> None:
     sanction = next((sanctions[kind] for kind in SEVERITY if kind in sanctions), None)
     if sanction is None or (sanction.kind == Kind.LIMIT and _recent_writes(user, now) < MAX_LIMITED_WRITES):
         return
-    consequence = CONSEQUENCES[Kind(sanction.kind)].format(until=_until(sanction))
-    raise ApiError(403, f"{consequence} {sanction.reason}", code="sanctioned")
+    raise ApiError(403, f"{_consequence(sanction)} {sanction.reason}", code="sanctioned")
 
 
 def _recent_writes(user: User, now: datetime) -> int:
@@ -154,14 +165,17 @@ def _describe_end(sanction: Sanction) -> str:
     return f"until {_until(sanction)}" if sanction.ends_at else "without an end"
 
 
-def _create_notice(sanction: Sanction, now: datetime) -> None:
-    consequence = CONSEQUENCES[Kind(sanction.kind)].format(until=_until(sanction))
+def _consequence(sanction: Sanction) -> str:
+    return CONSEQUENCES[Kind(sanction.kind)].format(until=_until(sanction))
+
+
+def _create_notice(sanction: Sanction, title: str, text: str, now: datetime) -> None:
     Notice.objects.create(
         user_id=sanction.user_id,
         sanction=sanction,
         kind=Notice.Kind.SANCTION,
-        title=NOTICE_TITLES[Kind(sanction.kind)],
-        text=f"{sanction.reason}\n\n{consequence}\n\nIf you think that this is wrong, you can appeal once.",
+        title=title,
+        text=text,
         due_at=now,
         mail_due_at=now,
     )

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, log10
 
+from django.utils.formats import number_format
+
 WIDTH, HEIGHT = 480, 240
 LEFT, RIGHT, TOP, BOTTOM = 58, 24, 12, 50
 PLOT_WIDTH, PLOT_HEIGHT = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
@@ -103,4 +105,5 @@ def _y(share: float) -> float:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}"
+    """Return a number for people, in the form of the current language."""
+    return number_format(round(value), use_l10n=True, force_grouping=True)

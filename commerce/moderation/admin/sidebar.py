@@ -7,6 +7,7 @@ from django.db.models import Count, Min
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.formats import number_format
 from django.utils.functional import lazy
 from django.utils.translation import gettext as _
 
@@ -58,5 +59,6 @@ def _waiting_badge() -> str:
     figures = first.aggregate(length=Count("*"), oldest=Min("oldest_at"))
     if figures["oldest"] is None:
         return ""
-    count = f"{figures['length']:,}" if figures["length"] < MAX_COUNTED_CASES else f"{MAX_COUNTED_CASES:,}+"
-    return f"{count} · {short_age(now - figures['oldest'])}"
+    count = number_format(figures["length"], use_l10n=True, force_grouping=True)
+    more = "+" if figures["length"] >= MAX_COUNTED_CASES else ""
+    return f"{count}{more} · {short_age(now - figures['oldest'])}"

@@ -5,6 +5,7 @@ from datetime import timedelta
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, validate_slug
 from django.db import models
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from commerce.moderation.models.message_placeholders import unknown_placeholders
@@ -39,7 +40,7 @@ class ReportReason(models.Model):
         ordering = ["position", "id"]
 
     def __str__(self) -> str:
-        return self.name
+        return gettext(self.name)  # the catalog has the reasons of a new database
 
     @property
     def due_time(self) -> timedelta:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from commerce.catalog.models import Product
 from commerce.moderation.models import AbuseReport, Case, ContentKind
@@ -23,15 +23,16 @@ def search(cases: "QuerySet[Case]", term: str) -> "QuerySet[Case]":
     """Return those of the cases that match a term, all for an empty one.
 
     A term is the id of a review or question, alone or after its kind, the e-mail address of an author or reporter, or
-    words that are together in the content, in a report, or in the name of an author, reporter, shop or product.
+    words that are together in the content, in a report, or in the name of an author, reporter, shop or product. A
+    number that is no such id, and an address that is nobody's, are words.
     """
     term = term.strip().replace("\x00", "")
     if not term:
         return cases
-    if (number := parse_integer(term.removeprefix("#"))) is not None:
-        return cases.filter(model_id=number)
     unordered = cases.order_by()
-    ids = _ids_by_person(unordered, term) if "@" in term else _ids_by_words(unordered, term)
+    if (number := parse_integer(term.removeprefix("#"))) is not None and unordered.filter(model_id=number).exists():
+        return cases.filter(model_id=number)
+    ids = (list(_ids_by_person(unordered, term)) if "@" in term else []) or _ids_by_words(unordered, term)
     # By ids alone: given the conditions of the queue too, planners walk its whole index until a page is full.
     return Case.objects.filter(pk__in=set(ids)).order_by(*cases.query.order_by)
 
@@ -54,7 +55,9 @@ def _ids_by_words(cases: "QuerySet[Case]", term: str) -> Iterator[int]:
     products = rows_with_words(Product, "name", term, limit=MAX_PRODUCTS)
     for kind, model in CONTENT_MODELS.items():
         ids = rows_with_words(model, TEXT_COLUMNS[ContentKind(kind)], term, limit=MAX_MATCHES)
-        reported = model._default_manager.filter(product_id__in=products, abusive_reports_count__gt=0)
+        reported = model._default_manager.filter(
+            Q(abusive_reports_count__gt=0) | Q(hidden_at__isnull=False), product_id__in=products
+        )
         ids += reported.order_by().values_list("pk", flat=True)[:MAX_MATCHES]
         contents += [(kind, pk) for pk in ids]
     people = rows_with_words(User, "name", term, limit=MAX_PEOPLE)

@@ -146,6 +146,10 @@ def test_an_appeal_is_kept_or_overturned(client_of: ApiClient, customer: User, m
     assert client_of(moderator).delete(f"/api/sanctions/{second.pk}").json() is True
     assert client_of(moderator).delete(f"/api/sanctions/{second.pk}").status_code == 409
     assert Sanction.objects.get(pk=second.pk).appeal == "overturned"
+    told = {notice["sanction_id"]: notice for notice in client_of(customer).get("/api/notices").json()["data"][:2]}
+    assert (told[first.pk]["title"], told[second.pk]["title"]) == ("Your sanction stays", "Your sanction was lifted")
+    assert "without an end." in told[first.pk]["text"]
+    assert send_notices() == 4
 
 
 def test_moderators_impose_and_lift_in_the_admin(customer: User, moderator: User):

@@ -1,6 +1,7 @@
 """Coordinates of the bars and lines of charts."""
 
 import pytest
+from django.utils import translation
 
 from commerce.moderation.admin.charts import (
     HEIGHT,
@@ -35,6 +36,12 @@ def test_the_segments_of_a_column_are_stacked():
     assert (low.text, high.text) == ("Monday: kept 1", "Monday: taken down 3")
     assert low.width == MAX_BAR_WIDTH
     assert [tick.label for tick in chart.y_ticks] == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize(("language", "label"), [("en", "2,000"), ("de", "2.000")])
+def test_numbers_of_an_axis_are_in_the_language_of_the_page(language: str, label: str):
+    with translation.override(language):
+        assert stacked_bars(["Monday"], [[1_900]], ["kept"]).y_ticks[-1].label == label
 
 
 def test_zero_has_no_bar():

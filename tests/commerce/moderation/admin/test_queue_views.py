@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from commerce.catalog.models import Product
-from commerce.moderation.models import Case
+from commerce.moderation.models import Case, HoldingRule
 from commerce.moderation.services import claim_case
 from commerce.reviews.models import Question, Review
 from shared.accounts.models import User
@@ -199,6 +199,17 @@ class TestOrderAndFilters:
         content_id = Case.objects.get(pk=cases["review"]).model_id
         assert cases["review"] in listed(moderator, f"?search={content_id}")
         assert listed(moderator, "?search=987654") == []
+
+    def test_numbers_and_addresses_in_texts_are_found(self, moderator: Client, lamp: Product, customer: User):
+        asked = ask(customer, lamp, "Call 0176123456 or write to cheap@deals.example")
+        make_report(asked, "ann", ago=MINUTE)
+        for term in ("0176123456", "cheap@deals.example", "write cheap@deals.example"):
+            assert listed(moderator, f"?search={term}") == [case_of(asked).pk]
+
+    def test_held_items_are_found_by_their_product(self, moderator: Client, lamp: Product, customer: User):
+        HoldingRule.objects.create(name="Advertising", entries="viagra")
+        held = ask(customer, lamp, "Viagra?")
+        assert listed(moderator, f"?search={lamp.name}&only=held") == [case_of(held).pk]
 
     def test_an_invalid_filter_shows_an_error_and_filters_nothing(self, moderator: Client, cases: dict[str, int]):
         assert "No shop has this name, slug or id." in page(moderator, "?shop=nowhere")
