@@ -89,7 +89,7 @@ def get_or_create_case(kind: ContentKind, content: Reportable, now: datetime) ->
     )
 
 
-def check_moderator(case: Case, content: Reportable, moderator: User, action: str = "") -> None:
+def check_moderator(case: Case, moderator: User, action: str = "") -> None:
     """Raise ApiError 403 for what is left to others than this moderator. A super admin may decide about everything.
 
     Moderators decide neither about what they wrote, which they may escalate, nor about an escalated case, also after a
@@ -97,7 +97,7 @@ def check_moderator(case: Case, content: Reportable, moderator: User, action: st
     """
     if moderator.role == Role.SUPER_ADMIN:
         return
-    if content.user_id == moderator.pk and action != Action.ESCALATED:
+    if case.author_id == moderator.pk and action != Action.ESCALATED:
         raise ApiError(403, "You wrote this: another moderator decides about it.")
     last = None if case.is_waiting else case.last_decision
     if case.is_escalated or (last and last.before.get("is_escalated")):
@@ -119,7 +119,7 @@ def begin_decision(
     Raises ApiError 403 as `check_moderator` does.
     """
     if moderator is not None:
-        check_moderator(case, content, moderator, action)
+        check_moderator(case, moderator, action)
     decision = Decision.objects.create(
         case=case,
         author_id=content.user_id,

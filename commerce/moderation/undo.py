@@ -37,7 +37,7 @@ def undo_decision(*, decision_id: int, moderator: User, now: datetime) -> Decisi
     content = lock_content(ContentKind(found.case.model_type), found.case.model_id, deleted=True)
     decision = Decision.objects.select_related("case").get(pk=decision_id)
     if moderator.pk != decision.moderator_id or decision.action != Decision.Action.ESCALATED:
-        check_moderator(decision.case, content, moderator)  # one's own escalation may be taken back
+        check_moderator(decision.case, moderator)  # one's own escalation may be taken back
     _check_undo(decision, content, now)
     decision.notices.all().delete()
     decision.undone_at, decision.undone_by = now, moderator

@@ -83,13 +83,14 @@ def preview_many(request: HttpRequest) -> HttpResponse:
         messages.error(request, " ".join(str(error) for errors in form.errors.values() for error in errors))
         return _to_queue(request)
     action, case_ids = form.cleaned_data["action"], form.cleaned_data["case"]
-    preview = preview_decision(case_ids=case_ids, action=action, like=form.cleaned_data["like"])
-    rows = _rows(case_ids, get_moderator(request))
+    moderator, like = get_moderator(request), form.cleaned_data["like"]
+    preview = preview_decision(case_ids=case_ids, action=action, moderator=moderator, like=like)
+    rows = _rows(case_ids, moderator)
     context = {
         "title": _("Decide about many"),
         "preview": preview,
         "action": BULK_ACTIONS[action],
-        "like": form.cleaned_data["like"],
+        "like": like,
         "suggested": form.cleaned_data["suggested"],
         "message": form.message(),
         "lines": [(row, translate_error(preview.refused.get(row.case.pk, ""))) for row in rows],

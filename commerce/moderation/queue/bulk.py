@@ -8,7 +8,7 @@ from django.db import transaction
 
 from commerce.moderation import services
 from commerce.moderation.appeals import decide_appeal
-from commerce.moderation.decisions import NO_MESSAGE, Action, Conflict, DecisionMessage
+from commerce.moderation.decisions import NO_MESSAGE, Action, Conflict, DecisionMessage, check_moderator
 from commerce.moderation.models import Appeal, Case, Decision, DecisionSuggestion
 from commerce.moderation.suggestions.reading import alike_cases, suggested_action
 from shared.accounts.models import User
@@ -128,11 +128,15 @@ def decide_cases(
     return outcomes
 
 
-def preview_decision(*, case_ids: Sequence[int], action: str, like: int | None = None) -> DecisionPreview:
-    """Return what `decide_cases` would do now."""
+def preview_decision(
+    *, case_ids: Sequence[int], action: str, moderator: User | None = None, like: int | None = None
+) -> DecisionPreview:
+    """Return what `decide_cases` would do now, by this moderator if one is given."""
     cases = list(Case.objects.filter(pk__in=case_ids))
     refused = dict.fromkeys(_no_longer_alike(case_ids, like), NO_LONGER_ALIKE)
     refused |= {case.pk: reason for case in cases if (reason := _refusal(case, action))}
+    if moderator is not None:
+        refused |= {case.pk: reason for case in cases if (reason := _prohibition(case, action, moderator))}
     refused |= dict.fromkeys(set(case_ids) - {case.pk for case in cases}, "There is no case with this id.")
     accepted = [case for case in cases if case.pk not in refused]
     settles = action in VERDICTS
@@ -158,6 +162,15 @@ def _notifies_author(case: Case, action: str) -> bool:
 
 def _no_longer_alike(case_ids: Sequence[int], like: int | None) -> set[int]:
     return set(case_ids) - set(alike_cases(like)) if like is not None else set()
+
+
+def _prohibition(case: Case, action: str, moderator: User) -> str:
+    """Return why this moderator may not decide about the case, or an empty string."""
+    try:
+        check_moderator(case, moderator, action)
+    except ApiError as error:
+        return str(error)
+    return ""
 
 
 def _refusal(case: Case, action: str) -> str:

@@ -87,6 +87,8 @@ def test_an_escalated_case_is_left_to_a_super_admin(
     assert refused.status_code == 403
     assert "a super admin decides" in refused.json()["message"]
     assert "Escalated: a super admin" in desk.get(f"{QUEUE}?only=escalated").content.decode()
+    preview = desk.post(f"{QUEUE}many/", {"action": "rejected", "case": case_of(written).pk})
+    assert (preview.context["preview"].items, "a super admin decides" in preview.content.decode()) == (0, True)
 
     accepted = client_of(admin).post("/api/abusive_reports/accept", key(written), content_type="application/json")
     assert accepted.status_code == 200

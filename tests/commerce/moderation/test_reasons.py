@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from django.core.exceptions import ValidationError
 from django.test import Client
+from django.utils import translation
 
 from commerce.moderation.decisions import DecisionMessage
 from commerce.moderation.models import AbuseReport, DecisionTemplate, ReportReason
@@ -34,6 +35,11 @@ def test_a_new_database_has_the_reasons_and_keeps_what_was_changed():
     ReportReason.objects.exclude(code="spam").delete()
     create_default_reasons()
     assert ReportReason.objects.count() == 1
+
+
+def test_a_reason_of_a_new_database_has_a_name_in_each_language():
+    with translation.override("de"):
+        assert str(ReportReason.objects.get(code="hate")) == "Hass"
 
 
 def test_a_case_has_its_most_severe_reason_and_is_due_with_the_first_report(written: Review, asked: Question):
