@@ -33,6 +33,7 @@ PROVISION: Mapping[str, str] = {
     Sanction.Kind.BAN: "DECISION_PROVISION_PARTIAL_TERMINATION",
 }
 ILLEGAL_REASON = "illegal"
+DEFAULT_GROUND = "Rules of the shop for reviews and questions"
 # Code of a reason -> category of the database. A reason that a shop added violates its terms.
 CATEGORIES: Mapping[str, str] = {
     "harassment": "STATEMENT_CATEGORY_CYBER_VIOLENCE",
@@ -49,10 +50,11 @@ TERRITORIAL_SCOPE = (
 )  # fmt: skip
 COLUMNS = (
     "puid", "decision_visibility", "end_date_visibility_restriction", "decision_provision",
-    "end_date_service_restriction", "decision_ground", "category", "report_reason", "decision_facts", "source_type",
-    "automated_detection", "automated_decision", "content_type", "content_type_other", "content_language",
-    "content_date", "territorial_scope", "application_date", "notices_count", "first_notice_date", "hours_to_decide",
-    "appeal_outcome", "appeal_decision_date",
+    "end_date_service_restriction", "decision_ground", "illegal_content_legal_ground", "illegal_content_explanation",
+    "incompatible_content_ground", "incompatible_content_explanation", "category", "report_reason", "decision_facts",
+    "source_type", "automated_detection", "automated_decision", "content_type", "content_type_other",
+    "content_language", "content_date", "territorial_scope", "application_date", "notices_count", "first_notice_date",
+    "hours_to_decide", "appeal_outcome", "appeal_decision_date",
 )  # fmt: skip
 
 
@@ -108,6 +110,17 @@ class StatementOfReasons:
     @property
     def is_illegal(self) -> bool:
         return self.reason is not None and self.reason.code == ILLEGAL_REASON
+
+    @property
+    def ground(self) -> str:
+        """Return the rule or law that was relied on: the name of the reason, which the shop writes."""
+        return self.reason.name if self.reason else DEFAULT_GROUND
+
+    @property
+    def explanation(self) -> str:
+        who = "An automatic rule" if self.is_automated else "A moderator"
+        what = "what the author wrote" if self.action in PROVISION else "the content"
+        return f"{who} found {what} to be {'illegal' if self.is_illegal else 'against this rule'}: {self.ground}."
 
     @property
     def source(self) -> str:
@@ -264,6 +277,7 @@ def _cells(statement: StatementOfReasons) -> list[str]:
     is_about_content = statement.action in VISIBILITY
     ended_on = _day(statement.ended_at)
     waited = statement.time_to_decide
+    grounds = (statement.ground, statement.explanation)
     return [
         statement.puid,
         VISIBILITY.get(statement.action, ""),
@@ -271,6 +285,8 @@ def _cells(statement: StatementOfReasons) -> list[str]:
         PROVISION.get(statement.action, ""),
         "" if is_about_content else ended_on,
         f"DECISION_GROUND_{'ILLEGAL' if statement.is_illegal else 'INCOMPATIBLE'}_CONTENT",
+        *(grounds if statement.is_illegal else ("", "")),
+        *(("", "") if statement.is_illegal else grounds),
         statement.category,
         statement.reason.code if statement.reason else "",
         statement.facts,

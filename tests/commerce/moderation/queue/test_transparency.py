@@ -64,6 +64,10 @@ def test_statements_have_the_fields_of_the_dsa_database(decided: None):
     assert tuple(removed) == COLUMNS
     assert removed["decision_visibility"] == "DECISION_VISIBILITY_CONTENT_REMOVED"
     assert removed["decision_ground"] == "DECISION_GROUND_INCOMPATIBLE_CONTENT"
+    assert (removed["incompatible_content_ground"], removed["illegal_content_legal_ground"]) == ("Personal data", "")
+    assert removed["incompatible_content_explanation"] == (
+        "A moderator found the content to be against this rule: Personal data."
+    )
     assert removed["category"] == "STATEMENT_CATEGORY_DATA_PROTECTION_AND_PRIVACY_VIOLATIONS"
     assert (removed["report_reason"], removed["notices_count"], removed["hours_to_decide"]) == (
         "personal_data", "2", "24.0",
@@ -83,12 +87,17 @@ def test_statements_have_the_fields_of_the_dsa_database(decided: None):
         "DECISION_GROUND_ILLEGAL_CONTENT",
         "SOURCE_ARTICLE_16",
     )
+    assert (hidden["illegal_content_legal_ground"], hidden["incompatible_content_explanation"]) == (
+        "Illegal content", "",
+    )  # fmt: skip
+    assert hidden["illegal_content_explanation"].endswith("to be illegal: Illegal content.")
     assert (hidden["end_date_visibility_restriction"], hidden["appeal_outcome"]) == ("2026-05-05", "")
 
     assert (suspension["decision_provision"], ban["decision_provision"]) == (
         "DECISION_PROVISION_PARTIAL_SUSPENSION", "DECISION_PROVISION_PARTIAL_TERMINATION",
     )  # fmt: skip
     assert (suspension["end_date_service_restriction"], ban["end_date_service_restriction"]) == ("2026-05-11", "")
+    assert ban["incompatible_content_ground"] == statements.DEFAULT_GROUND
     assert (ban["content_type"], ban["source_type"]) == ('["CONTENT_TYPE_OTHER"]', "SOURCE_VOLUNTARY")
 
 
