@@ -234,7 +234,7 @@ NEUTRAL_COMMENTS = (
     "The colour is darker than the picture.",
 )
 NEGATIVE_COMMENTS = (
-    "It broke in the second week.", "Not what I ordered, and nobody answers.", "Far too dear for what it is.",
+    "It broke in the second week.", "Nicht was ich bestellt habe, und niemand antwortet.", "Demasiado caro para lo que es.",
     "Cheap copy, avoid this shop!!! Write to me for the real thing.",
 )  # fmt: skip
 QUESTIONS_AND_ANSWERS = (

@@ -74,6 +74,9 @@ def test_the_demo_has_a_year_of_orders_reviews_and_reports_of_which_some_are_dec
     assert orders.count() == 300
     assert timezone.now() - timedelta(days=366) < orders.earliest("created_at").created_at
     assert Review.objects.count() >= 60
+    assert Review.objects.filter(comment__startswith="Nicht was").exists()  # several languages
+    assert Review.objects.filter(comment__startswith="Demasiado").exists()
+    assert AbuseReport.objects.values("reason").distinct().count() == 9
     states = Counter(Case.objects.values_list("state", flat=True))
     assert states["open"] >= 3
     assert min(states["accepted"], states["appealed"]) >= 2
