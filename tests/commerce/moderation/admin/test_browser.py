@@ -102,6 +102,17 @@ def test_the_queue_works_without_scripts_on_small_screens_and_right_to_left(desk
         narrow.go_back()
         expect(narrow.locator("#item")).to_be_hidden()
 
+    short = desk.open_queue(viewport={"width": 320, "height": 568})
+    address = short.locator("#rows [data-case] a").first.get_attribute("href")
+    short.goto(f"{desk.shop.url}{QUEUE}{address}")
+    text = short.locator("#item .mod-text").first
+    expect(text).to_be_visible()
+    covered = """text => {
+        text.scrollIntoView({block: "center"});
+        return !text.contains(document.elementFromPoint(innerWidth / 2, text.getBoundingClientRect().y + 4));
+    }"""
+    assert not text.evaluate(covered)
+
 
 @pytest.mark.timeout(600)
 def test_a_moderator_clears_the_queue_by_keyboard(desk: ModeratorBrowser):
