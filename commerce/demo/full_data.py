@@ -234,8 +234,8 @@ NEUTRAL_COMMENTS = (
     "The colour is darker than the picture.",
 )
 NEGATIVE_COMMENTS = (
-    "It broke in the second week.", "Nicht was ich bestellt habe, und niemand antwortet.", "Demasiado caro para lo que es.",
-    "Cheap copy, avoid this shop!!! Write to me for the real thing.",
+    "It broke in the second week.", "Nicht was ich bestellt habe, und niemand antwortet.",
+    "Demasiado caro para lo que es.", "Cheap copy, avoid this shop!!! Write to me for the real thing.",
 )  # fmt: skip
 QUESTIONS_AND_ANSWERS = (
     ("Can it go into the dishwasher?", "Better not: wash it by hand."),
