@@ -2,6 +2,7 @@
 
 import errno
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import structlog
@@ -35,7 +36,7 @@ from commerce.attachments.uploads.preparation import FIELD, IncomingFile
 from shared.accounts.models import User
 from shared.accounts.permissions import IsSignedIn
 from shared.api.errors import ApiError, ValidationFailed
-from shared.api.idempotency.store import IdempotencyMode
+from shared.api.idempotency.store import IdempotencyMode, require_claim
 from shared.api.limits.throttling import RateLimitThrottle
 from shared.api.lists.pagination import PagePagination
 from shared.api.reads.conditional import public_read
@@ -95,9 +96,9 @@ class AttachmentViewSet(UploadErrorsMixin, ListModelMixin, RetrieveModelMixin, A
         return [AllowAny() if self._is_public() else IsSignedIn()]
 
     def create(self, request: Request) -> Response:
-        owner = cast(User, request.user)
+        owner, files = cast(User, request.user), _incoming_files(request)
         attachments = services.upload_attachments(
-            owner=owner, incoming_files=_incoming_files(request), now=timezone.now()
+            owner=owner, incoming_files=files, now=timezone.now(), claim=partial(_require_key, request)
         )
         context = self.get_serializer_context()
         return Response(UploadedSerializer(cast(Any, attachments), many=True, context=context).data)
@@ -118,6 +119,12 @@ class AttachmentViewSet(UploadErrorsMixin, ListModelMixin, RetrieveModelMixin, A
 
     def _is_public(self) -> bool:
         return getattr(self, "request", None) is not None and self.request.method in self.public_methods
+
+
+def _require_key(request: Request) -> None:
+    """Raise ApiError 409 if another request has taken over this one's Idempotency-Key, because it took so long."""
+    if row := getattr(request, "keyed_request", None):
+        require_claim(row=row, now=timezone.now())
 
 
 def _incoming_files(request: Request) -> list[IncomingFile]:

@@ -108,6 +108,7 @@ class IdempotencyMiddleware:
         stored = False
         try:
             if post.mode == IdempotencyMode.DEFERRED:
+                post.request.keyed_request = row  # type: ignore[attr-defined]
                 response = self._run(post.request)
                 stored = store_response(row=row, response=response)
             else:

@@ -4,7 +4,8 @@ run again.
 A key belongs to a user, a method and a path. Its first run claims it in a row of its own, which others see at once. The
 run's changes and its response are committed together, so a crash leaves both or neither. If a run dies, its key can be
 claimed again after CLAIM_TIMEOUT, and a run that comes late rolls back. The attribute `idempotency` of a view may
-choose another mode.
+choose another mode. A DEFERRED view finds the row in `request.keyed_request`, and calls `require_claim` where it
+commits.
 """
 
 import hashlib
@@ -160,9 +161,15 @@ def in_progress_error() -> ApiError:
     )
 
 
-def renew_claim(*, row: KeyedRequest, now: datetime) -> None:
-    """Extend the claim of a run that takes longer than CLAIM_TIMEOUT."""
-    KeyedRequest.objects.filter(pk=row.pk, owner=row.owner, status=None).update(claimed_at=now)
+def renew_claim(*, row: KeyedRequest, now: datetime) -> bool:
+    """Extend the claim of a run that takes longer than CLAIM_TIMEOUT. Return False if another run has the key."""
+    return bool(KeyedRequest.objects.filter(pk=row.pk, owner=row.owner, status=None).update(claimed_at=now))
+
+
+def require_claim(*, row: KeyedRequest, now: datetime) -> None:
+    """Raise ApiError 409 if another run has taken over the key. Call it in the transaction of the run's changes."""
+    if not renew_claim(row=row, now=now):
+        raise _replaced_error()
 
 
 def store_response(*, row: KeyedRequest, response: HttpResponseBase) -> bool:
@@ -181,8 +188,12 @@ def store_response(*, row: KeyedRequest, response: HttpResponseBase) -> bool:
         size=len(response.content),
     )
     if not is_stored:
-        raise ApiError(409, "This request took too long, and another request with its Idempotency-Key replaced it.")
+        raise _replaced_error()
     return True
+
+
+def _replaced_error() -> ApiError:
+    return ApiError(409, "This request took too long, and another request with its Idempotency-Key replaced it.")
 
 
 def enforce_storage_limit(*, row: KeyedRequest, response: HttpResponseBase) -> None:
@@ -224,9 +235,8 @@ def _take_over(row: KeyedRequest, now: datetime) -> bool:
     if row.claimed_at > now - CLAIM_TIMEOUT:
         return False
     owner = uuid.uuid4()
-    is_taken_over = KeyedRequest.objects.filter(pk=row.pk, owner=row.owner, status=None).update(
-        owner=owner, claimed_at=now
-    )
+    unchanged = KeyedRequest.objects.filter(pk=row.pk, owner=row.owner, claimed_at=row.claimed_at, status=None)
+    is_taken_over = unchanged.update(owner=owner, claimed_at=now)
     row.owner = owner
     return bool(is_taken_over)
 

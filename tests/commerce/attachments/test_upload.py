@@ -1,12 +1,14 @@
 """Tests of POST /api/attachments."""
 
 import io
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 import structlog
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from PIL import AvifImagePlugin, Image
 
@@ -16,6 +18,7 @@ from commerce.attachments.models import Attachment, ScheduledDeletion
 from commerce.attachments.quota import storage_quota
 from commerce.attachments.uploads import preparation
 from shared.accounts.models import User
+from shared.api.models import KeyedRequest
 from tests.commerce.attachments.conftest import Upload, files_in
 from tests.commerce.attachments.samples import TYPES, epub_file, image_file, pdf_file, zip_file
 from tests.commerce.conftest import bearer
@@ -55,6 +58,23 @@ def test_image_is_stored_with_a_thumbnail_and_variants(upload: Upload, media_roo
     quota = storage_quota(attachment.owner)
     assert (quota.max_bytes - quota.remaining_bytes, quota.max_files - quota.remaining_files) == (attachment.size, 1)
     assert not ScheduledDeletion.objects.exists()
+
+
+def test_an_upload_whose_key_another_request_has_taken_over_stores_nothing(
+    customer: User, media_root: Path, monkeypatch: pytest.MonkeyPatch
+):
+    check_files = preparation.check_files
+
+    def lose_the_key(*arguments: Any) -> Any:
+        KeyedRequest.objects.update(owner=uuid.uuid4())
+        return check_files(*arguments)
+
+    monkeypatch.setattr(preparation, "check_files", lose_the_key)
+    client = Client(headers=bearer(customer) | {"Idempotency-Key": "upload-1"})
+    response = client.post("/api/attachments", {"attachment[]": SimpleUploadedFile("a.png", image_file("PNG", 8, 8))})
+
+    assert (response.status_code, Attachment.objects.count(), files_in(media_root)) == (409, 0, [])
+    assert "another request with its Idempotency-Key" in response.json()["message"]
 
 
 def test_pillow_without_avif_makes_webp_variants_alone(

@@ -34,7 +34,7 @@ from shared.accounts.services import create_api_key, create_user
 from shared.accounts.views import ChangePasswordView
 from shared.api.errors import ApiError
 from shared.api.idempotency import store
-from shared.api.idempotency.store import IdempotencyMode, claim_key, store_response
+from shared.api.idempotency.store import IdempotencyMode, claim_key, require_claim, store_response
 from shared.api.limits.throttling import RateLimitThrottle
 from shared.api.models import KeyedRequest
 from shared.serving.asgi.handler import ConnectionReleasingHandler
@@ -507,6 +507,11 @@ def test_a_key_whose_run_died_can_be_claimed_again_after_a_while(monkeypatch: py
         claimed(now + timedelta(seconds=44))
     late = claimed(now + timedelta(seconds=46))
     assert (late.pk, late.owner != dead.owner) == (dead.pk, True)
+    with pytest.raises(ApiError, match="replaced it"):
+        require_claim(row=dead, now=now)
+    require_claim(row=late, now=now + timedelta(seconds=80))
+    with pytest.raises(ApiError):
+        claimed(now + timedelta(seconds=120))
 
 
 @pytest.mark.django_db(transaction=True)
