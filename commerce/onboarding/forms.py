@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from commerce.catalog.models import Product, ProductType
 from commerce.catalog.services import create_product
-from commerce.onboarding.progress import Progress
+from commerce.onboarding.progress import OwnerProgress
 from commerce.shops.invitations import invite_staff
 from commerce.shops.services import create_shop
 from shared.accounts.models import User
@@ -30,7 +30,7 @@ class StepForm(forms.Form):
     def __init__(self, data: QueryDict | None = None) -> None:
         super().__init__(data, auto_id=f"{self.step}-%s")
 
-    def take_step(self, *, user: User, progress: Progress, now: datetime) -> None:
+    def take_step(self, *, user: User, progress: OwnerProgress, now: datetime) -> None:
         """Do what the form says. Raise ApiError."""
         raise NotImplementedError
 
@@ -42,12 +42,12 @@ class ShopForm(StepForm):
         label=_("What it sells"), max_length=20_000, required=False, widget=forms.Textarea(attrs={"rows": 3})
     )
 
-    def take_step(self, *, user: User, progress: Progress, now: datetime) -> None:
+    def take_step(self, *, user: User, progress: OwnerProgress, now: datetime) -> None:
         if progress.shop is None:  # else the form was sent twice
             create_shop(actor=user, values=self.cleaned_data)
 
 
-class ProductForm(StepForm):
+class FirstProductForm(StepForm):
     step = "product"
     name = forms.CharField(label=_("Name of the product"), max_length=255)
     type = forms.ModelChoiceField(label=_("Product type"), queryset=ProductType.objects.order_by("name", "pk"))
@@ -70,7 +70,7 @@ class ProductForm(StepForm):
             raise forms.ValidationError(_("This amount is too large."))
         return minor
 
-    def take_step(self, *, user: User, progress: Progress, now: datetime) -> None:
+    def take_step(self, *, user: User, progress: OwnerProgress, now: datetime) -> None:
         shop = progress.require_shop()
         if progress.product is not None:
             return
@@ -85,8 +85,8 @@ class StaffForm(StepForm):
     step = "staff"
     email = forms.EmailField(label=_("E-mail of a colleague"), max_length=254)
 
-    def take_step(self, *, user: User, progress: Progress, now: datetime) -> None:
+    def take_step(self, *, user: User, progress: OwnerProgress, now: datetime) -> None:
         invite_staff(actor=user, shop_id=progress.require_shop().pk, email=self.cleaned_data["email"], now=now)
 
 
-FORMS: dict[str, type[StepForm]] = {form.step: form for form in (ShopForm, ProductForm, StaffForm)}
+FORMS: dict[str, type[StepForm]] = {form.step: form for form in (ShopForm, FirstProductForm, StaffForm)}

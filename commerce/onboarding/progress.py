@@ -1,4 +1,4 @@
-"""Progress of an owner's first steps, read from the shops, products and staff that there are."""
+"""OwnerProgress of an owner's first steps, read from the shops, products and staff that there are."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,7 @@ STEP_COUNT = 3
 
 
 @dataclass(frozen=True)
-class Progress:
+class OwnerProgress:
     """The first shop and product of an owner, and whether someone works there or is invited to."""
 
     shop: Shop | None
@@ -39,9 +39,9 @@ class Progress:
         return self.shop
 
 
-def read_progress(user: User, now: datetime) -> Progress:
+def read_progress(user: User, now: datetime) -> OwnerProgress:
     shops = Shop.objects.filter(owner=user)
-    return Progress(
+    return OwnerProgress(
         shop=shops.order_by("pk").first(),
         product=Product.objects.live().filter(shop__in=shops).order_by("pk").first(),
         has_staff=ShopStaff.objects.filter(shop__in=shops).exists()

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods
 
 from commerce.catalog.models import ProductType
 from commerce.onboarding.forms import FORMS, StepForm
-from commerce.onboarding.progress import OWNER_ROLES, STEP_COUNT, Progress, read_progress
+from commerce.onboarding.progress import OWNER_ROLES, STEP_COUNT, OwnerProgress, read_progress
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 
@@ -34,7 +34,7 @@ def first_steps(request: HttpRequest) -> HttpResponse:
     return render(request, "onboarding/first_steps.html", _context(request, user, progress, forms), status=422)
 
 
-def _take_step(form: StepForm, user: User, progress: Progress) -> bool:
+def _take_step(form: StepForm, user: User, progress: OwnerProgress) -> bool:
     """Return whether the step was taken; else the form has the error."""
     try:
         form.take_step(user=user, progress=progress, now=timezone.now())
@@ -45,7 +45,7 @@ def _take_step(form: StepForm, user: User, progress: Progress) -> bool:
     return True
 
 
-def _context(request: HttpRequest, user: User, progress: Progress, forms: dict[str, StepForm]) -> dict[str, Any]:
+def _context(request: HttpRequest, user: User, progress: OwnerProgress, forms: dict[str, StepForm]) -> dict[str, Any]:
     return admin.site.each_context(request) | {
         "title": _("First steps"),
         "progress": progress,

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from django import template
+from django.template import Library
 from django.utils import timezone
 
 from commerce.onboarding.progress import STEP_COUNT, read_progress
 from shared.accounts.roles import Role
 
-register = template.Library()
+register = Library()
 
 
 @register.inclusion_tag("onboarding/_note.html")
