@@ -233,7 +233,7 @@ def _read_links(links: Any, target: str, product_ids: Integers | None) -> Pairs:
     return numbers["products"], numbers["targets"]
 
 
-class _Joined(Aggregate):
+class _TextsOfRows(Aggregate):
     """Texts of the rows, with commas between."""
 
     function = "STRING_AGG"
@@ -250,7 +250,7 @@ def _read_numbers(rows: "QuerySet[Any]", **columns: Combinable) -> dict[str, NDA
     The database writes each as one text. Read as rows, they would keep the other threads of the process waiting for
     ten times as long.
     """
-    texts = {name: _Joined(Cast(column, TextField())) for name, column in columns.items()}
+    texts = {name: _TextsOfRows(Cast(column, TextField())) for name, column in columns.items()}
     found = rows.aggregate(**{f"all_{name}": text for name, text in texts.items()})
     return {
         name: np.fromstring(found[f"all_{name}"] or "", np.float64 if name == "ratings" else np.int64, sep=",")

@@ -61,7 +61,7 @@ class MatchedText:
 
 def split_words(text: str) -> Iterator[str]:
     """Yield the words of a text in the form in which they are compared."""
-    yield from "".join(letter if letter.isalnum() else " " for letter in _fold(text)).split()
+    yield from "".join(letter if letter.isalnum() else " " for letter in _comparable(text)).split()
 
 
 def find_hosts(text: str, *, listed: Iterable[str] = ()) -> list[str]:
@@ -69,7 +69,7 @@ def find_hosts(text: str, *, listed: Iterable[str] = ()) -> list[str]:
 
     Without one, a name ends in one of TOP_LEVEL_DOMAINS or in that of a `listed` host.
     """
-    folded = _fold(text)
+    folded = _comparable(text)
     for disguised in DISGUISED_DOTS:
         folded = folded.replace(disguised, ".")
     domains = TOP_LEVEL_DOMAINS.union(host.rpartition(".")[2] for host in listed)
@@ -82,7 +82,7 @@ def entry_host(entry: str) -> str:
     return next(iter(find_hosts(entry if "://" in entry else f"https://{entry}")), "")
 
 
-def _fold(text: str) -> str:
+def _comparable(text: str) -> str:
     """Return a text without case, accents, invisible characters and lookalikes."""
     decomposed = normalize("NFKD", text)
     letters = "".join(letter for letter in decomposed if category(letter) not in ("Mn", "Cf"))
