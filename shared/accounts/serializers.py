@@ -1,6 +1,6 @@
 """Serializers of sign-in, registration and passwords."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema_field
@@ -71,6 +71,12 @@ class ChangePasswordSerializer(serializers.Serializer[Any]):
     def has_aliases(cls, data: Iterable[str]) -> bool:
         """Return whether a body has such a name. These clients read `success` in the response."""
         return not cls.ALIASES.keys().isdisjoint(data)
+
+    @classmethod
+    def rename_errors(cls, errors: Mapping[str, list[str]], data: Collection[str]) -> dict[str, list[str]]:
+        """Return errors by the names that the body has: such clients show an error beside the field of its name."""
+        sent = {name: alias for alias, name in cls.ALIASES.items() if alias in data}
+        return {sent.get(name, name): texts for name, texts in errors.items()}
 
     def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, Mapping):

@@ -27,6 +27,7 @@ from shared.accounts.serializers import (
     SessionSerializer,
     TokenPairSerializer,
 )
+from shared.api.errors import ValidationFailed
 from shared.api.idempotency.store import IdempotencyMode
 from shared.api.limits.rate_limits import RateLimitDecision, rate_limit_headers
 from shared.api.viewsets import PublicView
@@ -108,7 +109,12 @@ class ChangePasswordView(APIView):
 
     def post(self, request: Request) -> Response:
         body = _validated_data(ChangePasswordSerializer, request)
-        response = _true_response(services.change_password(user=request.auth.user, **body))
+        try:
+            response = _true_response(services.change_password(user=request.auth.user, **body))
+        except ValidationFailed as error:
+            raise ValidationFailed(
+                ChangePasswordSerializer.rename_errors(error.problem.errors or {}, request.data)
+            ) from None
         if ChangePasswordSerializer.has_aliases(request.data):
             response.data = {"success": True, "message": "Your password has been changed."}
         return response

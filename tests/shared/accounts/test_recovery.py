@@ -196,6 +196,12 @@ class TestChangePassword:
         assert sign_in(email=user.email, password=NEW_PASSWORD, address=ADDRESS, now=timezone.now())
 
     def test_the_names_that_some_clients_send_are_accepted(self, user: User) -> None:
+        token = signed_in(user).access
+        for wrong, field in [({"oldPassword": "wrong"}, "oldPassword"), ({"newPassword": "1234"}, "newPassword")]:
+            refused = post(
+                "change-password", {"oldPassword": PASSWORD, "newPassword": NEW_PASSWORD} | wrong, token=token
+            )
+            assert (refused.status_code, set(refused.json()["errors"])) == (422, {field})
         body = {"oldPassword": PASSWORD, "newPassword": NEW_PASSWORD}
         answer = post("change-password", body, token=signed_in(user).access)
         assert (answer.status_code, answer.json()["success"]) == (200, True), "these clients show an error otherwise"
