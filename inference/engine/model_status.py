@@ -17,9 +17,10 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     dtype: weight type, `float32`, `bfloat16` or `auto`: on the CPU the fastest exact one, on a GPU bfloat16.
     cache_dtype: type of keys and values, `float32`, or `auto`: float16 in compiled kernels with quantized weights,
         bfloat16 in Triton's kernels, and float32 otherwise.
-    quantization: `none`, or `int8`. On the CPU that is a quarter of the memory and several times the speed, for nearly
-        the same text. Encoders take about 70 % of the time, and keep their embeddings in float32. On a GPU it is half
-        of bfloat16's memory at about its speed.
+    quantization: `none`, `int8` or `int4`. int8 on the CPU is a quarter of the memory and several times the speed, for
+        nearly the same text; encoders take about 70 % of the time, and keep their embeddings in float32. On a GPU it
+        is half of bfloat16's memory at about its speed. int4 is for the Llama family on the CPU: half of int8's
+        memory, with larger differences in the text; embedding and output matrix have eight bits.
     """
 
     gpu_layers: int = 0

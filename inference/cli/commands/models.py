@@ -72,7 +72,7 @@ def load(
     ] = None,
     batch_size: Annotated[int, typer.Option(help="Prompt tokens per step.")] = 512,
     max_sequences: Annotated[int, typer.Option(help="Requests that run at once.")] = 16,
-    quantization: Annotated[str, typer.Option(help="none or int8.")] = "none",
+    quantization: Annotated[str, typer.Option(help="none, int8 or int4.")] = "none",
     dtype: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
     cache_dtype: Annotated[str, typer.Option(help="Of the KV cache: auto or float32.")] = "auto",
     as_json: JsonOption = False,

@@ -51,6 +51,7 @@ TOKENIZER_ENTRY = "tokenizer"
 DEQUANTIZED = "The GGUF file's weights were dequantized: see memory_usage_bytes."
 WINDOW = "This architecture is computed up to its sliding window only, which limits the context to"
 USE_INT8 = "Load with quantization int8 to use less memory."
+NO_INT4 = "Without compiled kernels the weights have 8 bits each: see `kernels`."
 NO_INT8 = "This processor has no int8 kernels for encoders: `quantization` is not in effect."
 NO_BFLOAT16 = "This processor has no bfloat16 kernels: the weights are float32."
 ALL_ON_CPU = "All layers run on the CPU: there is no GPU that this model can use."
@@ -211,6 +212,8 @@ def _load_causal(
     is_kept = isinstance(decoder, NativeDecoder) and decoder.is_all_blocks
     if isinstance(source, GGUFModel) and load.options.quantization == "none" and not is_kept:
         warning = DEQUANTIZED if decoder.gpu_layers else f"{DEQUANTIZED} {USE_INT8}"
+    if load.options.quantization == "int4" and not isinstance(decoder, NativeDecoder):
+        warning = NO_INT4
     if context_size < min([load.options.context_size or DEFAULT_CONTEXT, *_limits(config, has_windows=True)]):
         clamped = f"{WINDOW} {context_size} tokens."
     warning = " ".join(filter(None, (clamped, warning))) or None
@@ -289,6 +292,8 @@ def _prepare_encoder(load: _Load, model: PreTrainedModel, tokenizer: Tokenizer) 
     if dtype == torch.bfloat16 and not packs(dtype):
         options, dtype = msgspec.structs.replace(options, dtype="float32"), torch.float32
         warnings.append(NO_BFLOAT16)
+    if options.quantization == "int4":
+        raise InvalidRequest("`quantization` must be none or int8 for encoders.", parameter="quantization")
     if options.quantization == "int8" and packs(torch.int8):
         dtype = torch.int8
     elif options.quantization == "int8":

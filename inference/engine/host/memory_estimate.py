@@ -16,6 +16,7 @@ KEPT_QUANTIZATIONS = frozenset({
     "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K_S", "Q4_K_M", "Q5_K_S", "Q5_K_M", "Q6_K",
 })  # fmt: skip
 INT8_BYTES = 1.1  # with its scales
+INT4_BYTES = 0.75  # with its scales; embeddings and output matrix have eight bits
 EMBEDDING_VALUE_BYTES = 4  # in encoders, with any form of the other weights
 MAX_BYTES = 2**63 - 1  # the range of msgpack; a configuration may claim more
 
@@ -48,7 +49,9 @@ def _weight_bytes(metadata: ModelMetadata, options: LoadOptions, *, is_adapted: 
     Compiled kernels keep a file's bfloat16 and quantized blocks. Without them, with an adapter, and in encoders,
     float32 is the default.
     """
-    if options.quantization == "int8":
+    if options.quantization == "int4" and _has_kernels(metadata, options):
+        return INT4_BYTES
+    if options.quantization != "none":
         return INT8_BYTES
     if TEXT_GENERATION not in metadata.capabilities:
         return 4
@@ -59,7 +62,7 @@ def _weight_bytes(metadata: ModelMetadata, options: LoadOptions, *, is_adapted: 
 
 
 def _cache_value_bytes(metadata: ModelMetadata, options: LoadOptions) -> int:
-    is_rounded = options.quantization == "int8" and _has_kernels(metadata, options)
+    is_rounded = options.quantization != "none" and _has_kernels(metadata, options)
     is_rounded = options.cache_dtype == "auto" and (is_rounded or _keeps_blocks(metadata, options))
     return ROUNDED_CACHE_VALUE_BYTES if is_rounded else CACHE_VALUE_BYTES
 

@@ -11,13 +11,14 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, Pre
 from inference.engine.errors import InvalidRequest, ModelLoadFailed
 from inference.engine.formats import LoadCache
 from inference.engine.formats.gguf_weights import GGUFModel
+from inference.engine.formats.int4 import Int4Tensors
 from inference.engine.model_status import LoadOptions
 from inference.engine.models.checkpoint import AdaptedTensors, Checkpoint, FolderTensors, Tensors, read_architecture
 from inference.engine.models.llama_family import DTYPES, EXACT_TOLERANCE, FamilyDecoder, open_family_decoder
 from inference.engine.models.reference import verify
 from inference.engine.models.transformers_decoder import TransformersDecoder
 
-QUANTIZATIONS = ("none", "int8")
+QUANTIZATIONS = ("none", "int8", "int4")
 CACHE_DTYPES = ("auto", "float32")
 ADAPTED_FAMILIES = "only those of Llama, Mistral, Qwen2 and Qwen3"
 
@@ -48,6 +49,8 @@ def open_decoder(
     architecture = read_architecture(config)
     tensors: Tensors | dict[str, Tensor]
     tensors = source.tensors if isinstance(source, GGUFModel) else FolderTensors(source)
+    if options.quantization == "int4" and not isinstance(tensors, dict):
+        tensors = Int4Tensors(tensors)
     if adapter:
         if architecture is None or isinstance(tensors, dict):
             raise ModelLoadFailed(f"Adapters of {config.model_type} models are not supported: {ADAPTED_FAMILIES}.")

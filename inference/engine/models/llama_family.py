@@ -86,8 +86,8 @@ def _verify_sample(config: PreTrainedConfig, sample: Checkpoint, options: LoadOp
     reference = first_layer(config, sample)
     exact = msgspec.structs.replace(options, dtype="float32", quantization="none", gpu_layers=0)
     dtypes = GPU_DTYPES if layers_on_gpu(sample, options) else DTYPES
-    keeps_blocks = options.dtype == "auto" and sample.is_quantized
-    rounded = options.quantization == "int8" or keeps_blocks or dtypes[options.dtype] != torch.float32
+    is_quantized = options.quantization != "none" or (options.dtype == "auto" and sample.is_quantized)
+    rounded = is_quantized or dtypes[options.dtype] != torch.float32
     try:
         for tested, tolerance in (
             (exact, EXACT_TOLERANCE),
@@ -118,7 +118,7 @@ def make_decoder(
             record=GraphRecorder() if on_gpu else None,
             make_stack=_fused_stack(options, slots=slots, context_size=context_size) if on_gpu else None,
         )
-    keeps_blocks = options.dtype == "auto" and options.quantization == "none"
+    keeps_blocks = options.quantization == "int4" or (options.dtype == "auto" and options.quantization == "none")
     is_rounded = options.quantization == "int8" or (keeps_blocks and checkpoint.is_quantized)
     return NativeDecoder(
         kernels.compiled,
@@ -137,7 +137,7 @@ def placements(layers: int, gpu_layers: int, options: LoadOptions) -> list[Place
 
     On the GPU the default type is bfloat16.
     """
-    int8 = options.quantization == "int8"
+    int8 = options.quantization != "none"  # torch has no products of four bits
     on_cpu = [Placement(CPU, linear_maker(DTYPES[options.dtype], CPU, int8=int8))] * (layers - gpu_layers)
     if not gpu_layers:
         return on_cpu
@@ -146,6 +146,11 @@ def placements(layers: int, gpu_layers: int, options: LoadOptions) -> list[Place
 
 def _fused_stack(options: LoadOptions, *, slots: int, context_size: int) -> MakeStack | None:
     """Return what makes the layers on the GPU of Triton's kernels, or None where torch's operations compute them."""
+    if options.quantization == "int4":
+        raise InvalidRequest(
+            "`quantization` int4 is for models on the CPU: use int8, or leave out `gpu_layers`.",
+            parameter="quantization",
+        )
     is_int8 = options.quantization == "int8"
     is_narrow = is_int8 or GPU_DTYPES[options.dtype] == torch.bfloat16
     if not is_narrow or options.cache_dtype != "auto" or not has_triton():

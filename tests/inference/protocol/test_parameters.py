@@ -537,7 +537,7 @@ def test_a_stop_string_is_a_list_of_one_and_max_completion_tokens_overrides_max_
         ("batch_size", 10**9),
         ("max_sequences", 0),
         ("gpu_layers", True),
-        ("quantization", "int4"),
+        ("quantization", "int2"),
         ("quantization", None),
         ("dtype", "float64"),
         ("dtype", 32),

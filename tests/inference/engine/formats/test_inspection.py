@@ -153,6 +153,8 @@ METADATA = ModelMetadata(
         ({"quantization": "Q2_K"}, {}, True, 4000 + 40),
         ({}, {"quantization": "int8"}, True, 1100 + 20),
         ({}, {"quantization": "int8"}, False, 1100 + 40),
+        ({}, {"quantization": "int4"}, True, 750 + 20),
+        ({}, {"quantization": "int4"}, False, 1100 + 40),
         ({"capabilities": ("rerank",), "cache_values": 0, "embedding_values": 400}, {}, True, 4000),
         (
             {"capabilities": ("rerank",), "cache_values": 0, "embedding_values": 400},
@@ -197,8 +199,8 @@ async def test_the_memory_estimate_is_close(causal_folders: dict[str, Path]) -> 
             LoadOptions(max_sequences=2, context_size=CONTEXT // 2),
         )
     ]
-    cases += [(DESCRIBER, LoadOptions(quantization="int8")), (ENCODER, LoadOptions())]
-    cases += [(ENCODER, LoadOptions(quantization="int8"))]
+    cases += [(DESCRIBER, LoadOptions(quantization=quantization)) for quantization in ("int8", "int4")]
+    cases += [(ENCODER, LoadOptions()), (ENCODER, LoadOptions(quantization="int8"))]
     with running_host(start_real_host) as host:
         for number, (folder, options) in enumerate(cases):
             report = await host.commands.load(str(number), folder, options)
