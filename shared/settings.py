@@ -49,6 +49,7 @@ SHARED_APPS = [
     "shared.accounts",
     "shared.api",
     "shared.audit",
+    "shared.pages",
     "shared.serving",
 ]
 
@@ -153,6 +154,9 @@ EMAIL_TIMEOUT = 10
 DEFAULT_FROM_EMAIL = env.str("STOA_EMAIL_FROM")
 # URL of the storefront, whose pages /reset-password, /verify-email and /join receive a `token` and send it to the API.
 STOREFRONT_URL = env.str("STOA_STOREFRONT_URL")
+# URLs by which browsers reach the two servers. Each server's pages link those of the other one.
+SHOP_PUBLIC_URL = env.str("STOA_SHOP_PUBLIC_URL")
+MODEL_SERVER_PUBLIC_URL = env.str("STOA_MODEL_SERVER_PUBLIC_URL")
 # E-mails per hour to one address.
 EMAIL_LIMIT = env.int("STOA_EMAILS_PER_HOUR")
 # Who may register, and what users who registered themselves may do at the model server.

@@ -1,4 +1,4 @@
-"""Sidebar of the admin: moderation, the dashboard and the state of the installation first, then every app."""
+"""Sidebar of the admin: moderation, the dashboard, the state of the installation and the other pages, then every app."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 
 from commerce.analytics.dashboard.access import ALLOWED_ROLES
 from commerce.moderation.admin import sidebar
+from shared.pages.links import sidebar_group
 
 APPS_IN_FIRST_GROUP = ("commerce_moderation", "audit")
 
@@ -22,7 +23,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     if getattr(request.user, "is_superuser", False):
         health = {"title": _("Health"), "icon": "monitor_heart", "link": f"{reverse('admin:index')}health/"}
         groups.append({"title": _("Operation"), "items": [health]})
-    return [*groups, *_app_groups(request)]
+    return [*groups, sidebar_group(request), *_app_groups(request)]
 
 
 def _app_groups(request: HttpRequest) -> list[dict[str, Any]]:

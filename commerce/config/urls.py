@@ -5,14 +5,15 @@ from datetime import date
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
+from drf_spectacular.views import SpectacularJSONAPIView
 
 from commerce.metrics.health_checks import CHECKS
 from shared.api.admin.labels import translate_admin
 from shared.api.openapi import DeprecatedSchemaView, deprecation_headers
 from shared.observability.health import livez, readyz
 from shared.serving.health_page import health_page
-from shared.serving.landing import Link, landing_page
+from shared.pages.docs import DocsView
+from shared.pages.landing import Link, landing_page
 from shared.serving.storage_checks import check_database, check_disk
 
 api: list[URLPattern | URLResolver] = [
@@ -38,9 +39,7 @@ api: list[URLPattern | URLResolver] = [
             )
         ),
     ),
-    path(
-        "docs", SpectacularSwaggerSplitView.as_view(url_name="openapi", http_method_names=["get", "head"]), name="docs"
-    ),
+    path("docs", DocsView.as_view(), name="docs"),
 ]
 
 landing = landing_page(

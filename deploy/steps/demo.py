@@ -139,6 +139,8 @@ class Demo:
             "STOA_MODERATION_MODEL": "stoa-describer",
             "STOA_REGISTERED_MAY_RUN_INFERENCE": "true",
             "STOA_SHOP_URL": self.commerce_url,
+            "STOA_SHOP_PUBLIC_URL": self.commerce_url,
+            "STOA_MODEL_SERVER_PUBLIC_URL": self.inference_url,
         }
         return defaults | inherited | {"STOA_HOME": str(self.home), "STOA_RUN_DIR": str(run_dir)}
 

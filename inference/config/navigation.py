@@ -1,4 +1,4 @@
-"""Sidebar of the admin: the state of the installation first, then every app."""
+"""Sidebar of the admin: the state of the installation and the other pages, then every app."""
 
 from typing import Any
 
@@ -6,14 +6,12 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
 
+from shared.pages.links import sidebar_group
+
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
     """Return the groups of links in the format of unfold."""
-    links = [
-        {"title": "Health", "icon": "monitor_heart", "link": reverse("health_page")},
-        {"title": "Playground", "icon": "chat", "link": "/playground"},
-        {"title": "API", "icon": "api", "link": "/docs"},
-    ]
+    health = {"title": "Health", "icon": "monitor_heart", "link": reverse("health_page")}
     apps = [
         {
             "title": app["name"],
@@ -22,4 +20,4 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
         }
         for app in admin.site.get_app_list(request)
     ]
-    return [{"title": "Operation", "items": links}, *apps]
+    return [{"title": "Operation", "items": [health]}, sidebar_group(request), *apps]

@@ -5,13 +5,14 @@ from datetime import date
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerSplitView
+from drf_spectacular.views import SpectacularJSONAPIView
 
 from inference.config.asyncapi.document import asyncapi_document
 from inference.registry.services import check_model_host
 from shared.api.openapi import DeprecatedSchemaView, deprecation_headers
 from shared.observability.health import livez, readyz
-from shared.serving.landing import Link, landing_page
+from shared.pages.docs import DocsView
+from shared.pages.landing import Link, landing_page
 from shared.serving.storage_checks import check_database, check_disk
 
 landing = landing_page(
@@ -57,7 +58,7 @@ urlpatterns = [
             )
         ),
     ),
-    path("docs", SpectacularSwaggerSplitView.as_view(url_name="openapi", http_method_names=["get", "head"])),
+    path("docs", DocsView.as_view(), name="docs"),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/", admin.site.urls),
 ]

@@ -81,6 +81,7 @@ REST_FRAMEWORK = REST_FRAMEWORK | {
     ],  # excludes API keys with single permissions
     "DEFAULT_FILTER_BACKENDS": ["shared.api.lists.filters.ListFilterBackend"],
 }
+DOCS_PATH = "/api/docs"
 API_ERROR_BODY = "commerce.config.errors.error_body"
 STATIC_ROOT = VAR_DIR / "commerce-static"
 

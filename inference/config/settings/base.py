@@ -49,6 +49,7 @@ MIDDLEWARE = [*MIDDLEWARE, "inference.access.versioning.ApiVersionMiddleware"]
 SESSION_COOKIE_NAME = "stoa_inference_session"
 CSRF_COOKIE_NAME = "stoa_inference_csrf"
 
+DOCS_PATH = "/docs"
 API_ERROR_BODY = "inference.config.errors.error_body"
 API_HEADERS = {"API-Version": "1.0"}  # of responses that never reach the application, which sets it itself
 API_VALIDATION_STATUS = 400

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.conf import settings
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
 from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError
@@ -94,8 +95,8 @@ def _as_json(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBa
 
 def is_html_page(request: HttpRequest) -> bool:
     """Return whether the request is for an HTML page with a session."""
-    is_landing = request.path == "/" and request.method in ("GET", "HEAD")
-    return is_landing or any(request.path == page or request.path.startswith(f"{page}/") for page in HTML_PAGE_PATHS)
+    is_read = request.path in ("/", settings.DOCS_PATH) and request.method in ("GET", "HEAD")
+    return is_read or any(request.path == page or request.path.startswith(f"{page}/") for page in HTML_PAGE_PATHS)
 
 
 def _problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:

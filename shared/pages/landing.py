@@ -34,7 +34,7 @@ def landing_page(title: str, summary: str, links: Sequence[Link]) -> Callable[[H
         response: HttpResponse
         if request.get_preferred_type(["application/json", "text/html"]) == "text/html":
             context = {"title": title, "summary": summary, "links": links, "version": settings.VERSION}
-            response = render(request, "serving/landing.html", context)
+            response = render(request, "pages/landing.html", context)
             response.headers["Content-Security-Policy"] = POLICY
         else:
             urls = {link.name: request.build_absolute_uri(link.path) for link in links}

@@ -1,0 +1,1 @@
+"""Template tag of the header."""
