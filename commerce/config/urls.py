@@ -7,6 +7,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView
 
+from commerce.analytics.dashboard.access import ShopAdminSignInForm
 from commerce.metrics.health_checks import CHECKS
 from shared.api.admin.labels import translate_admin
 from shared.api.openapi import DeprecatedSchemaView, deprecation_headers
@@ -56,6 +57,7 @@ landing = landing_page(
 )
 
 translate_admin(admin.site)  # once every app has registered its pages
+admin.site.login_form = ShopAdminSignInForm
 
 urlpatterns = [
     path("", landing, name="landing"),

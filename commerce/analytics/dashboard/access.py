@@ -1,15 +1,17 @@
-"""Access to the dashboard, which has a sign-in page of its own.
+"""Access to the dashboard, which has a sign-in page of its own; that of the admin leads shop users to it too.
 
-The admin itself stays with super admins: a session that was started here opens nothing else of it.
+The rest of the admin stays with super admins and moderators: a session of a shop user opens nothing else of it.
 """
 
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from django.contrib import admin
 from django.contrib.auth.views import LogoutView, redirect_to_login
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
@@ -34,9 +36,26 @@ class SignInForm(AdminSignInForm):
         return ValidationError(INVALID_LOGIN, code="invalid_login")
 
 
+class ShopAdminSignInForm(AdminSignInForm):
+    """The sign-in form of the admin, for shop users as well."""
+
+    def confirm_login_allowed(self, user: Any) -> None:
+        if user.role not in ALLOWED_ROLES:
+            super().confirm_login_allowed(user)
+
+
 class SignOutView(LogoutView):
     http_method_names = ["post"]
     next_page = "dashboard_sign_in"
+
+
+def admin_index(request: HttpRequest) -> HttpResponseBase:
+    """Show the index of the admin; redirect shop users, who may not see it, to the dashboard."""
+    user = request.user
+    if isinstance(user, User) and user.role in ALLOWED_ROLES and not user.is_staff:
+        return redirect("dashboard")
+    index: HttpResponseBase = admin.site.admin_view(admin.site.index)(request)
+    return index
 
 
 def shop_users_only(view: View) -> View:

@@ -18,6 +18,7 @@ from tests.commerce.conftest import make_user
 
 DASHBOARD, SIGN_IN, SIGN_OUT = "/admin/dashboard/", "/admin/dashboard/sign-in/", "/admin/dashboard/sign-out/"
 CSV = "/admin/dashboard/over-time.csv"
+LANDINGS = (DASHBOARD, "/admin/login/", "/admin/")
 PASSWORD = "correct horse 42"
 
 
@@ -62,6 +63,25 @@ def test_owners_staff_and_super_admins_sign_in_and_out(db: None, role: Role):
     assert client.get(SIGN_OUT).status_code == 405
     assert client.post(SIGN_OUT).headers["Location"] == SIGN_IN
     assert client.get(DASHBOARD).status_code == 302
+
+
+@pytest.mark.parametrize("role", [Role.STORE_OWNER, Role.STAFF])
+def test_shop_users_who_sign_in_at_the_admin_land_on_the_dashboard(db: None, role: Role):
+    user, client = create_shop_user(role), Client()
+
+    signed_in = client.post("/admin/login/?next=/admin/", {"username": user.email, "password": PASSWORD}, follow=True)
+
+    assert signed_in.redirect_chain == [("/admin/", 302), (DASHBOARD, 302)]
+    assert signed_in.status_code == 200
+
+
+def test_customers_cannot_sign_in_at_the_admin(db: None):
+    user = create_shop_user(Role.CUSTOMER)
+
+    answer = Client().post("/admin/login/?next=/admin/", {"username": user.email, "password": PASSWORD})
+
+    assert answer.status_code == 200
+    assert "_auth_user_id" not in answer.client.session
 
 
 def test_customers_get_the_same_error_as_wrong_passwords(db: None):
@@ -136,4 +156,4 @@ def test_shop_users_can_open_no_other_admin_page(db: None, role: Role):
                 continue
             assert answer.status_code in (302, 403, 405), (method, route)
             if answer.status_code == 302:
-                assert answer.headers["Location"].split("?")[0] in ("/admin/login/", "/admin/"), (method, route)
+                assert answer.headers["Location"].split("?")[0] in LANDINGS, (method, route)
