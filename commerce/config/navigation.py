@@ -1,4 +1,4 @@
-"""Sidebar of the admin: moderation, the dashboard, the state of the installation and the other pages, then every app."""
+"""Sidebar of the admin: moderation, the dashboard, the installation's state and the other pages, then every app."""
 
 from typing import Any
 

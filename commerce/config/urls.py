@@ -12,9 +12,9 @@ from commerce.metrics.health_checks import CHECKS
 from shared.api.admin.labels import translate_admin
 from shared.api.openapi import DeprecatedSchemaView, deprecation_headers
 from shared.observability.health import livez, readyz
-from shared.serving.health_page import health_page
 from shared.pages.docs import DocsView
 from shared.pages.landing import Link, landing_page
+from shared.serving.health_page import health_page
 from shared.serving.storage_checks import check_database, check_disk
 
 api: list[URLPattern | URLResolver] = [

@@ -75,9 +75,10 @@ def test_axe_finds_no_violation_and_nothing_is_wider_than_the_window(page: Page,
 def test_a_shopper_finds_a_product_by_keyboard_alone(page: Page) -> None:
     page.goto("/shop/")
     page.keyboard.press("Tab")
-    expect(page.locator(".skip")).to_be_focused()
-    page.keyboard.press("Tab")
-    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Shift+Tab")
     box = page.get_by_role("combobox", name="Search for products")
     expect(box).to_be_focused()
     page.keyboard.type("oakh")

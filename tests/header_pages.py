@@ -1,0 +1,49 @@
+"""Checks of the header in a browser, for the tests of both servers' pages."""
+
+from typing import Any
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
+
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+WIDTHS = (320, 768, 1280)
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+def find_violations(page: Page, part: str | None) -> list[str]:
+    """Return axe's violations on a page or a part of it, each with its rule and element."""
+    found: list[dict[str, Any]] = Axe().run(page, context=part, options=RULES).response["violations"]
+    return [f"{rule['id']}: {node['target']}: {node['failureSummary']}" for rule in found for node in rule["nodes"]]
+
+
+def check_header(browser: Browser, url: str, *, part: str | None = None) -> None:
+    """Check a page, or a part of it, with axe at three widths, light and dark; nothing is wider than the window."""
+    for scheme in ("light", "dark"):
+        context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
+        page = context.new_page()
+        messages: list[ConsoleMessage] = []
+        page.on("console", messages.append)
+        page.goto(url)
+        page.wait_for_load_state("networkidle")
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 800})
+            assert find_violations(page, part) == [], (url, scheme, width)
+            assert page.evaluate(OVERFLOW) == 0, (url, scheme, width)
+        errors = [message.text for message in messages if message.type == "error"]
+        assert errors == [], (url, scheme)  # among them what the page's policy refuses
+        context.close()
+
+
+def follow_by_keyboard(browser: Browser, url: str, titles: list[str]) -> None:
+    """Tab through the header of a page: the link past it, the name, and the other links in their order."""
+    page = browser.new_page()
+    page.goto(url)
+    for title in ["Skip to the content", "Stoa", *titles]:
+        page.keyboard.press("Tab")
+        expect(page.locator(":focus")).to_have_text(title)
+        expect(page.locator(":focus")).to_be_in_viewport()
+    page.goto(url)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+    page.close()
