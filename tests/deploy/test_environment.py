@@ -39,7 +39,7 @@ def test_the_compose_example_names_every_variable_of_compose():
 
 def test_no_secret_of_compose_has_a_default():
     optional = {name for name, required in compose_variables().items() if not required}
-    assert optional == {"STOA_DESCRIPTIONS_API_KEY", "MODEL_HOST_OPTIONS"}
+    assert optional == {"STOA_DESCRIPTIONS_API_KEY", "STOA_SHOP_PUBLIC_URL", "MODEL_HOST_OPTIONS"}
 
 
 def test_no_manifest_contains_a_secret():
