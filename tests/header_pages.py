@@ -22,7 +22,7 @@ def check_header(browser: Browser, url: str, *, part: str | None = None) -> None
         context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
         page = context.new_page()
         messages: list[ConsoleMessage] = []
-        page.on("console", messages.append)
+        page.on("console", lambda message, messages=messages: messages.append(message))
         page.goto(url)
         page.wait_for_load_state("networkidle")
         for width in WIDTHS:
@@ -35,15 +35,16 @@ def check_header(browser: Browser, url: str, *, part: str | None = None) -> None
 
 
 def follow_by_keyboard(browser: Browser, url: str, titles: list[str]) -> None:
-    """Tab through the header of a page: the link past it, the name, and the other links in their order."""
+    """Go through the header of a page, from its last link to the one past it, and follow that."""
     page = browser.new_page()
     page.goto(url)
-    for title in ["Skip to the content", "Stoa", *titles]:
-        page.keyboard.press("Tab")
+    page.wait_for_load_state("networkidle")
+    header = page.locator(".site-header")
+    header.get_by_role("link", name=titles[-1], exact=True).focus()
+    for title in [*titles[-2::-1], "Stoa", "Skip to the content"]:
+        page.keyboard.press("Shift+Tab")
         expect(page.locator(":focus")).to_have_text(title)
         expect(page.locator(":focus")).to_be_in_viewport()
-    page.goto(url)
-    page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page.locator("#main")).to_be_focused()
     page.close()

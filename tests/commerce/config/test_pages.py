@@ -67,12 +67,13 @@ def test_the_admin_list_costs_the_same_for_one_product_and_for_twenty(
         admin_client.get("/admin/commerce_catalog/product/")
 
 
-def test_the_admin_redirects_to_its_slash_and_to_the_login_page(owner: User):
+def test_the_admin_redirects_to_its_slash_and_to_the_login_page(customer: User):
     client = Client()
     assert client.get("/admin").headers["Location"] == "/admin/"
-    client.force_login(owner)
+    assert client.get("/admin/").headers["Location"] == "/admin/login/?next=/admin/"
+    client.force_login(customer)
 
-    assert "/admin/login/" in client.get("/admin/").headers["Location"]
+    assert client.get("/admin/").headers["Location"] == "/admin/login/?next=/admin/"
 
 
 def test_the_schema_names_every_operation_and_how_to_sign_in(client_of: ApiClient):
