@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from operator import itemgetter
 from typing import Any
 
 import structlog
@@ -15,24 +14,17 @@ from commerce.catalog.models import Product
 from commerce.descriptions import drafts, quotas
 from commerce.descriptions.database_threads import run_in_thread
 from commerce.descriptions.models import DescriptionDraft, description_digest
-from commerce.descriptions.provider.client import (
-    CALL_TIMEOUT_SECONDS,
-    FAILED,
-    Provider,
-    ProviderBusy,
-    ProviderError,
-    get_provider,
-)
+from commerce.descriptions.provider.client import FAILED, ProviderBusy, ProviderError
+from commerce.descriptions.provider.drawing import draw_best, text_provider
 from commerce.descriptions.quotas import QuotaCharge, QuotaExceeded, QuotaOwner
 from commerce.descriptions.text import prompts
 from commerce.descriptions.text.plain_text import MAX_DESCRIPTION_LENGTH, plain_text, strip_invisible
 from commerce.descriptions.text.prompts import DescriptionRequest
-from commerce.descriptions.text.rules import awkwardness, broken_rules, plain_statement
+from commerce.descriptions.text.rules import plain_statement
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 
 PRODUCT_NOT_FOUND = "Your shops have no product with this id."
-MAX_ROUNDS = 2
 
 log = structlog.get_logger(__name__)
 
@@ -92,49 +84,16 @@ async def write_description(*, request: DescriptionRequest, owner: QuotaOwner, n
 
 
 async def _write_checked(request: DescriptionRequest) -> Description:
-    """Draw several texts at once, up to MAX_ROUNDS times, until some of them keep the rules, and return the best.
-
-    A text that could not be better ends the drawing. Models that are not plain have words of their own, which could
-    always be plainer, and their draws may cost money: their first text that keeps the rules ends it.
-    """
-    provider, model = _provider(), settings.DESCRIPTIONS_MODEL
-    messages, max_tokens = prompts.build_messages(request, model), prompts.max_tokens(request)
-    deadline = asyncio.get_running_loop().time() + CALL_TIMEOUT_SECONDS
-    is_plain = model in prompts.PLAIN_MODELS
-    draw_count, broken = 0, set[str]()
-    passing: list[tuple[int, str]] = []
-    for _ in range(MAX_ROUNDS):
-        draws = provider.draws(messages, max_tokens=max_tokens, count=settings.DESCRIPTIONS_DRAWS, deadline=deadline)
-        try:
-            async with aclosing(draws):
-                async for draw in draws:
-                    text = plain_text(draw.text)
-                    if not text or len(text) > MAX_DESCRIPTION_LENGTH:
-                        continue
-                    draw_count += 1
-                    rules = broken_rules(text, request, ended=draw.ended, is_plain=is_plain)
-                    if not rules:
-                        passing.append((awkwardness(text, request), text))
-                        if not is_plain or passing[-1][0] == 0:
-                            return Description(text=text)
-                    broken |= {rule.partition('"')[0].strip() for rule in rules}  # without the shop's words
-        except (ProviderError, ProviderBusy):
-            if not draw_count:
-                raise
-            break
-        if passing:
-            break
-    if passing:
-        return Description(text=min(passing, key=itemgetter(0))[1])
-    if not draw_count:
-        raise DescriptionFailed(FAILED)
-    log.warning("description_is_fallback", model=model, draws=draw_count, rules=sorted(broken))
+    best = await draw_best(request, settings.DESCRIPTIONS_MODEL)
+    if best.text:
+        return Description(text=best.text)
+    log.warning("description_is_fallback", model=best.model, draws=best.count, rules=sorted(best.broken))
     return Description(text=plain_statement(request), is_fallback=True)
 
 
 async def _draw_one(request: DescriptionRequest) -> str:
     messages = prompts.build_messages(request, settings.DESCRIPTIONS_MODEL)
-    pieces = _provider().stream(messages, max_tokens=prompts.max_tokens(request))
+    pieces = text_provider(settings.DESCRIPTIONS_MODEL).stream(messages, max_tokens=prompts.max_tokens(request))
     async with aclosing(pieces):
         return "".join([piece async for piece in pieces]).strip()
 
@@ -149,7 +108,7 @@ async def stream_description(
     """
     async with _charge_call(owner, now) as call:
         messages = prompts.build_messages(request, settings.DESCRIPTIONS_MODEL)
-        pieces = _provider().stream(messages, max_tokens=prompts.max_tokens(request))
+        pieces = text_provider(settings.DESCRIPTIONS_MODEL).stream(messages, max_tokens=prompts.max_tokens(request))
         written = ""
         try:
             async for piece in pieces:
@@ -241,11 +200,3 @@ def _to_plain_text(text: str) -> str:
     if not plain or len(plain) > MAX_DESCRIPTION_LENGTH:
         raise DescriptionFailed(FAILED)
     return plain
-
-
-def _provider() -> Provider:
-    return get_provider(
-        base_url=settings.DESCRIPTIONS_BASE_URL,
-        api_key=settings.DESCRIPTIONS_API_KEY,
-        model=settings.DESCRIPTIONS_MODEL,
-    )

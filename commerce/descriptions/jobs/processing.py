@@ -5,12 +5,13 @@ transaction that locks the job's row, and a result with a draft is skipped. The 
 due earlier; without it, a job is checked every few seconds.
 """
 
+import asyncio
 import json
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 import structlog
@@ -31,13 +32,13 @@ from commerce.descriptions.provider.batches import (
     BatchServerUnavailable,
     DescriptionResult,
 )
-from commerce.descriptions.provider.client import SAMPLING_PARAMS
+from commerce.descriptions.provider.client import SAMPLING_PARAMS, ProviderBusy, ProviderError
+from commerce.descriptions.provider.drawing import draw_best
 from commerce.descriptions.quotas import QuotaCharge
-from commerce.descriptions.services import MAX_ROUNDS
 from commerce.descriptions.text import prompts
-from commerce.descriptions.text.plain_text import MAX_DESCRIPTION_LENGTH, plain_text
+from commerce.descriptions.text.best_text import BestText
 from commerce.descriptions.text.prompts import DescriptionRequest
-from commerce.descriptions.text.rules import awkwardness, broken_rules, plain_statement
+from commerce.descriptions.text.rules import plain_statement
 
 PROCESSING_TIMEOUT = timedelta(seconds=30)  # a worker that takes longer is considered dead
 CHECK_INTERVAL = timedelta(seconds=3)
@@ -45,6 +46,7 @@ MAX_CHOICES = 8  # of a request to the model server
 MAX_RETRY_DELAY = timedelta(minutes=1)
 JOB_TIMEOUT = timedelta(hours=25)  # the model server allows a batch one day
 MAX_RUN_TIME = timedelta(minutes=1)
+MAX_REDRAW_SECONDS = 10.0  # a page, for the products without a text that keeps the rules
 NOT_DONE = "NOT_DONE"
 NO_TEXT = "NO_TEXT"
 PRODUCT_GONE = "PRODUCT_GONE"
@@ -113,15 +115,19 @@ def _submit(client: BatchClient, job: DescriptionJob, now: datetime) -> None:
 
 
 def _read_results(client: BatchClient, job: DescriptionJob, now: datetime) -> None:
-    """Read and store all new results, page by page. The last page of an ended batch ends the job."""
+    """Read and store new results, page by page. The last page of an ended batch ends the job.
+
+    A run that had to draw again for long ends after its page, before it is considered dead.
+    """
+    began = time.monotonic()
     after = (_waiting_items(job).values_list("position", flat=True).first() or 0) - 1
     while True:
         page = client.results(job.batch_id, after=after)
-        _store_results(job.pk, page.results, now)
+        _store_results(job.pk, page.results, _best_texts(job, page.results), now)
         if page.next is None:
             _end(job.pk, State.CANCELLED if page.status == "cancelled" else State.COMPLETED, now)
             return
-        if not page.results:
+        if not page.results or time.monotonic() - began > MAX_REDRAW_SECONDS:
             _check_again(job, now)
             return
         if page.next <= after:
@@ -146,7 +152,7 @@ def _batch_request(job: DescriptionJob, item: JobItem) -> dict[str, Any]:
         "id": str(item.position),
         "messages": prompts.build_messages(request, job.model),
         "max_tokens": prompts.max_tokens(request),
-        "n": min(MAX_CHOICES, settings.DESCRIPTIONS_DRAWS * MAX_ROUNDS),  # of both rounds at once
+        "n": min(MAX_CHOICES, settings.DESCRIPTIONS_DRAWS),
     }
 
 
@@ -161,8 +167,33 @@ def description_request(job: DescriptionJob, item: JobItem) -> DescriptionReques
     )
 
 
+def _best_texts(job: DescriptionJob, results: Iterable[DescriptionResult]) -> dict[str, BestText]:
+    """Return the best texts by result id. Draws again, as for a single description, where no text keeps the rules."""
+    items = {str(item.position): item for item in _waiting_items(job).select_related("product")}
+    deadline = time.monotonic() + MAX_REDRAW_SECONDS
+    texts = {}
+    for result in results:
+        if result.status == "completed" and result.id in items:
+            best = BestText(description_request(job, items[result.id]), job.model)
+            for choice in result.choices or ():
+                best.add(choice.text, ended=choice.finish_reason == "stop")
+            has_time = time.monotonic() < deadline
+            texts[result.id] = _draw_again(best) if best.count and not best.text and has_time else best
+    return texts
+
+
+def _draw_again(best: BestText) -> BestText:
+    """Return the best of new draws, or the given one without them."""
+    try:
+        return asyncio.run(draw_best(best.request, best.model))
+    except (ProviderError, ProviderBusy):
+        return best
+
+
 @transaction.atomic
-def _store_results(job_id: int, results: Iterable[DescriptionResult], now: datetime) -> None:
+def _store_results(
+    job_id: int, results: Iterable[DescriptionResult], texts: dict[str, BestText], now: datetime
+) -> None:
     """Store the new results as drafts, for products that the author may still change. Skip a job that has ended."""
     job = DescriptionJob.objects.select_for_update().get(pk=job_id)
     if not job.is_open:
@@ -175,33 +206,25 @@ def _store_results(job_id: int, results: Iterable[DescriptionResult], now: datet
         if item and item.product_id not in managed_ids:
             item.state, item.error = JobItem.State.FAILED, PRODUCT_GONE
         elif item and result.status == "completed":
-            _store_text(job, item, result, now)
+            _store_text(job, item, texts.get(result.id), now)
         elif item and result.status == "failed":
             item.state, item.error = JobItem.State.FAILED, result.error.code if result.error else NOT_DONE
     _save_items([item for item in items.values() if item.state != JobItem.State.WAITING])
     _update_counts(job)
 
 
-def _store_text(job: DescriptionJob, item: JobItem, result: DescriptionResult, now: datetime) -> None:
-    """Store the best text of the result that keeps the rules as a draft, or else a statement of the facts."""
-    request = description_request(job, item)
-    texts = [(plain_text(choice.text), choice.finish_reason == "stop") for choice in result.choices or ()]
-    if not any(text for text, _ in texts) or max(len(text) for text, _ in texts) > MAX_DESCRIPTION_LENGTH:
+def _store_text(job: DescriptionJob, item: JobItem, best: BestText | None, now: datetime) -> None:
+    """Store the best text that keeps the rules as a draft, or else a statement of the facts."""
+    if best is None or not best.count:
         item.state, item.error = JobItem.State.FAILED, NO_TEXT
         return
-    is_plain = job.model in prompts.PLAIN_MODELS
-    checked = min(
-        (text for text, ended in texts if not broken_rules(text, request, ended=ended, is_plain=is_plain)),
-        key=partial(awkwardness, request=request),
-        default=None,
-    )
     item.state = JobItem.State.WRITTEN
     item.draft = create_draft(
         product=item.product,
         author_id=job.author_id,
-        request=request,
-        text=checked or plain_statement(request),
-        is_fallback=checked is None,
+        request=best.request,
+        text=best.text or plain_statement(best.request),
+        is_fallback=not best.text,
         based_on=item.based_on,
         model=job.model,
         now=now,

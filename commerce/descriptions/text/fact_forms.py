@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 
 from commerce.descriptions.text.vocabulary import (
     ADJECTIVE_ENDINGS,
@@ -16,8 +17,12 @@ from commerce.descriptions.text.vocabulary import (
     CLAIMS,
     COLOR_WORDS,
     CONTAINERS,
+    EITHER_NOUNS,
+    INGREDIENTS,
+    KIND_NOUNS,
     MASS_NOUNS,
     PART_NOUNS,
+    POLICIES,
     UNITS,
 )
 
@@ -27,7 +32,7 @@ class FactForm(Enum):
 
     ADJECTIVE = "adjective"
     COLOR = "color"
-    COUNT = "count"  # "set of 4"
+    COUNT = "count"  # "set of 4", "limited edition": "it is a ..."
     FIGURE = "figure"
     MATERIAL = "material"
     PART = "part"
@@ -61,6 +66,12 @@ FITTING = {
     Slot.MEASURING: {FactForm.FIGURE},
     Slot.RATED: {FactForm.FIGURE, FactForm.RATING},
 }  # fmt: skip
+_WRITING_ORDER = (
+    FactForm.ADJECTIVE, FactForm.MATERIAL, FactForm.COLOR, FactForm.PART, FactForm.FIGURE, FactForm.SIZE,
+    FactForm.COUNT, FactForm.PHRASE, FactForm.RATING, FactForm.UNKNOWN,
+)  # fmt: skip
+_CLAUSE_FORMS = {FactForm.PART, FactForm.ADJECTIVE, FactForm.MATERIAL, FactForm.COLOR, FactForm.PHRASE}
+_QUALITIES = {FactForm.ADJECTIVE, FactForm.PHRASE}
 _WITH_ARTICLE = {FactForm.PART, FactForm.COUNT, FactForm.UNKNOWN}
 _VERBS = {
     "is": Slot.BEING, "are": Slot.BEING, "has": Slot.HAVING, "have": Slot.HAVING, "with": Slot.HAVING,
@@ -70,11 +81,12 @@ _VERBS = {
 }  # fmt: skip
 _AFTER_COMING = {"in": Slot.COMING_IN, "as": Slot.COMING_AS}
 _CLAUSE_WORDS = frozenset({"and", "or", "with", "for", "in", "on", "at", "of", "as", "is", "are", "has", "have", "to"})
+_COUNTS = frozenset({"no", "two", "three", "four", "five", "six", "eight", "ten"})
 _ARTICLES = frozenset({"a", "an", "the"})
 _FACT = "\x00"
 _TOKEN = re.compile(r"\x00\d+\x00|[\w'-]+|[.:;,!?()]")
-_LENGTH = re.compile(r"\d\s*(?:mm|cm|m|km|inch|inches|ft)\Z")
-_AMOUNT = re.compile(r"\d\s*(?:ml|cl|l|g|kg|oz|lb)\Z")
+_LENGTH = re.compile(r"\d\s*(?:mm|cm|m|km|inches|ft)\Z")
+_AMOUNT = re.compile(r"\d\s*(?:inch|ml|cl|l|g|kg|oz|lb)\Z")
 _POWER = re.compile(r"\d\s*(?:w|kw|v|mah|ah|wh|k|lumens|lm|ghz|mhz|hz|atm|bar)\Z")
 _COUNT = re.compile(r"\A(?:set|pack|pair|box|bundle) of \d")
 _RATING = re.compile(r"\A(?:ip|spf ?|uv ?|usb ?)\d[\w.]*\Z")
@@ -84,12 +96,17 @@ _PHRASE = re.compile(r"\A(?:(?:hand)?made (?:in|of|from|by|with)|designed|assemb
 
 @dataclass(frozen=True)
 class FactPlace:
-    """Place of a given fact in a text. has_article: "a" or "an" is before it. has_noun: the next word belongs to it."""
+    """Place of a given fact in a text.
+
+    has_article: "a" or "an" is before it. follows_and: "and" is before it and its article. has_noun: the next word
+    belongs to it.
+    """
 
     fact: str
     form: FactForm
     frame: Slot
     has_article: bool
+    follows_and: bool
     has_noun: bool
 
 
@@ -99,7 +116,7 @@ def form_of(fact: str) -> FactForm:
     if not words or "%" in fact:
         return FactForm.UNKNOWN
     last, head = words[-1], fact.partition(" of ")[0].split()[-1]
-    if _COUNT.match(fact):
+    if _COUNT.match(fact) or last in KIND_NOUNS:
         return FactForm.COUNT
     if last == "included":
         return FactForm.PART
@@ -113,16 +130,28 @@ def form_of(fact: str) -> FactForm:
         return FactForm.FIGURE
     if last.endswith("en") and last in ADJECTIVES:
         return FactForm.ADJECTIVE
-    if any(material == fact or fact.endswith(f" {material}") for material in CLAIMS["material"]):
+    if last in INGREDIENTS or any(material == fact or fact.endswith(f" {material}") for material in CLAIMS["material"]):
         return FactForm.MATERIAL
     if all(word in COLOR_WORDS for word in words):
         return FactForm.COLOR
-    if _singular(head) in PART_NOUNS or head in PART_NOUNS | MASS_NOUNS:
+    if singular(head) in PART_NOUNS or head in PART_NOUNS | MASS_NOUNS | EITHER_NOUNS:
         return FactForm.PART
     stem = last.rpartition("-")[2]
-    if last in ADJECTIVES or stem in ADJECTIVES or (last.endswith(ADJECTIVE_ENDINGS) and len(stem) > 3):
+    if last in ADJECTIVES or stem in ADJECTIVES or (last.endswith(ADJECTIVE_ENDINGS) and len(last) > 3):
         return FactForm.ADJECTIVE
     return FactForm.UNKNOWN
+
+
+def in_writing_order(facts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return facts with those of one form together, and those that fit no clause at the end, where a list has them."""
+    return tuple(sorted(facts, key=lambda fact: _writing_order(fact.casefold())))
+
+
+def _writing_order(fact: str) -> int:
+    form = form_of(fact)
+    if form is FactForm.FIGURE and not (_LENGTH.search(fact) or _POWER.search(fact)):
+        return len(_WRITING_ORDER)
+    return _WRITING_ORDER.index(form) + (form is FactForm.PART and fact.split()[-1] in POLICIES)
 
 
 def fact_places(text: str, name: str, facts: list[str]) -> list[FactPlace]:
@@ -137,8 +166,11 @@ def fact_places(text: str, name: str, facts: list[str]) -> list[FactPlace]:
         if token.startswith(_FACT):
             fact = facts[int(token.strip(_FACT))]
             has_noun = after[0].isalpha() and after not in _CLAUSE_WORDS
-            own = Slot.NONE if _PREPOSITION.match(fact) and _ends_phrase(before) else frame
-            places.append(FactPlace(fact, form_of(fact), own, before in ("a", "an"), has_noun))
+            is_phrase = frame is not Slot.LIST and _PREPOSITION.match(fact) and _ends_phrase(before)
+            own = Slot.NONE if is_phrase else frame
+            has_article = before in ("a", "an")
+            follows_and = "and" in tokens[max(0, index - 2) : index][0 if has_article else -1 :]
+            places.append(FactPlace(fact, form_of(fact), own, has_article, follows_and, has_noun))
         frame = _next_frame(frame, before, token, after)
         before = token
     return places
@@ -150,12 +182,40 @@ def wrong_forms(places: list[FactPlace]) -> Iterator[FactPlace]:
 
 
 def form_penalty(places: list[FactPlace]) -> int:
-    """Return how many facts stand less well than they could: in a list without need, or in a clause by a guess."""
-    listable = (FactForm.PART, FactForm.ADJECTIVE, FactForm.MATERIAL, FactForm.COLOR)
-    amounts = sum(place.frame is Slot.MEASURING and not _LENGTH.search(place.fact) for place in places)
-    return amounts + sum(
-        place.form in listable if place.frame is Slot.LIST else place.form is FactForm.UNKNOWN for place in places
+    """Return how much worse facts stand than they could: in a list without need, in a clause by a guess, or twice."""
+    repeated = len(places) - len({place.fact for place in places})
+    return 2 * repeated + sum(map(_penalty, places))
+
+
+def _penalty(place: FactPlace) -> int:
+    form, frame, fact = place.form, place.frame, place.fact
+    if frame is Slot.LIST:
+        return int(form in _CLAUSE_FORMS)
+    if frame is Slot.MEASURING:  # 5 l are held, and 5 kg weighed
+        return 0 if _LENGTH.search(fact) else 3
+    if frame is Slot.COMING_IN and form is FactForm.MATERIAL:  # "comes in rose gold", but "is made of oak"
+        return int(fact.split()[-1] not in COLOR_WORDS)
+    if frame is Slot.BEING and (form is FactForm.RATING or (place.follows_and and fact.startswith("for "))):
+        return 1
+    if form is FactForm.PART:
+        return int(place.has_article and fact.split()[-1] in MASS_NOUNS)
+    return (1 + place.has_article) * (form is FactForm.UNKNOWN)
+
+
+def joins_unlike(places: list[FactPlace]) -> bool:
+    """Return whether "and" joins facts of unlike kinds: "for travel and two batteries", "30-day returns and a lid"."""
+    return any(
+        first.frame is second.frame
+        and second.frame in (Slot.LIST, Slot.HAVING)
+        and second.follows_and
+        and _likeness(first) != _likeness(second)
+        for first, second in pairwise(places)
     )
+
+
+def _likeness(place: FactPlace) -> tuple[bool, bool]:
+    """Return whether a fact is a quality, and whether it is a promise of the shop."""
+    return place.form in _QUALITIES, place.fact.split()[-1] in POLICIES
 
 
 def _fits(place: FactPlace) -> bool:
@@ -170,10 +230,8 @@ def _fits(place: FactPlace) -> bool:
         return False
     if form is FactForm.UNKNOWN:
         return True
-    if frame is Slot.BEING and form is FactForm.PART:
-        return place.has_article
     if frame is Slot.HAVING and form is FactForm.PART:
-        return place.has_article or not _is_count_noun(fact)
+        return place.has_article in _articles(fact)
     if frame is Slot.HAVING and form is FactForm.FIGURE:
         return False
     if frame is Slot.COMING_IN and form is FactForm.PART:
@@ -183,12 +241,14 @@ def _fits(place: FactPlace) -> bool:
     return form in FITTING[frame]
 
 
-def _is_count_noun(fact: str) -> bool:
-    """Return whether a part takes an article: one that is neither plural, nor a mass, nor counted already."""
-    head, first = fact.partition(" of ")[0].split()[-1], fact.split()[0]
+def _articles(fact: str) -> tuple[bool, ...]:
+    """Return whether "a" may stand before a part, and whether it may be without: it must not before plurals."""
+    head, (first, second, *_) = fact.partition(" of ")[0].split()[-1], [*fact.split(), "", ""]
     is_plural = (head.endswith("s") and not head.endswith("ss")) or head == "included"
-    is_counted = first in ("no", "two", "three", "four", "five", "six", "eight", "ten") or first[0].isdigit()
-    return not is_plural and head not in MASS_NOUNS and not (is_counted and "-" not in first)
+    is_figure = first[0].isdigit() and "-" not in first
+    if is_plural or first in _COUNTS or (is_figure and second not in UNITS):
+        return (False,)
+    return (True, False) if head in EITHER_NOUNS | MASS_NOUNS or is_figure else (True,)
 
 
 def _ends_phrase(word: str) -> bool:
@@ -213,5 +273,8 @@ def _next_frame(frame: Slot, before: str, word: str, after: str) -> Slot:
     return _VERBS.get(word, frame)
 
 
-def _singular(word: str) -> str:
+def singular(word: str) -> str:
+    """Return a regular plural without its ending."""
+    if word.endswith(("ches", "shes", "sses", "xes")):
+        return word[:-2]
     return word[:-1] if word.endswith("s") and not word.endswith("ss") else word

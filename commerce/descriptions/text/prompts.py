@@ -79,8 +79,10 @@ def _user_message(request: DescriptionRequest) -> str:
 
 
 def max_tokens(request: DescriptionRequest) -> int:
-    """Return the maximum number of tokens that the model may write."""
-    return request.max_words * TOKENS_PER_WORD + EXTRA_TOKENS if request.max_words else DEFAULT_MAX_TOKENS
+    """Return the maximum number of tokens that the model may write: enough for the given facts at least."""
+    given = sum(map(len, (request.product_name, *request.keywords)))
+    asked = request.max_words * TOKENS_PER_WORD + EXTRA_TOKENS if request.max_words else DEFAULT_MAX_TOKENS
+    return max(asked, given // 2 + EXTRA_TOKENS)
 
 
 def _length_name(words: int) -> str:

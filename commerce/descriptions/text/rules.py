@@ -7,9 +7,9 @@ rules hold in every language.
 import re
 import unicodedata
 from collections.abc import Iterator
-from itertools import pairwise, takewhile
+from itertools import takewhile
 
-from commerce.descriptions.text.fact_forms import fact_places, form_penalty, wrong_forms
+from commerce.descriptions.text.fact_forms import fact_places, singular, wrong_forms
 from commerce.descriptions.text.plain_text import plain_text
 from commerce.descriptions.text.prompts import DescriptionRequest, is_english
 from commerce.descriptions.text.vocabulary import CLAIMS, KINDS, NUMBER_WORDS, PLAIN_WORDS, USES
@@ -17,14 +17,14 @@ from commerce.descriptions.text.vocabulary import CLAIMS, KINDS, NUMBER_WORDS, P
 GRAM_LENGTH = 5
 ENDS = (".", "!", "?", "…", "。", "\uff01", "\uff1f", "؟", "।")  # two are the full-width ! and ?
 CLOSING = "\"'”\u2019»)]"
-_FACT = "\x00"
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+FACT_MARK = "\x00"
 _PURPOSE = re.compile(r"\b(?:for|to|while|when) ((?:[\w'-]+ ){0,2}[\w'-]+)")
-_WRONG_ARTICLE = re.compile(r"(?<![\w-])(?:a [aeio](?!ne\b|nce\b|u)\w+|an [bcdgjkpqtvwyz][\w-]*)")
-_WHO_ARE = re.compile(r"\bwho are \w+")
-_DOUBLE_AND = re.compile(r":[^.!?:]{0,200} and [^,.!?:]{0,80} and ")
-_ONE = re.compile(r"(?:\A|[.!?] )(?:it|this) (?!is our\b)\w")
-_MANY = re.compile(r"(?:\A|[.!?] )(?:they|these) \w")
+_WRONG_ARTICLE = re.compile(
+    r"(?<![\w-])(?:a (?:[aeio](?!ne\b|nce\b|u)|u[lmp]|un(?!i)|urb)\w+|an [bcdgjkpqtvwyz][\w-]*)"
+)
+_WRONG_PHRASE = re.compile(r"\bwho (?:are \w+|here\b)|\bfind the (?!details)\w+")
+_ONE = re.compile(r"(?:\A|[.!?] )(?:(?:it|this) (?!is our\b)\w|here is )")
+_MANY = re.compile(r"(?:\A|[.!?] )(?:(?:they|these) \w|here are )")
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)?")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _LABEL = re.compile(
@@ -50,23 +50,6 @@ def broken_rules(text: str, request: DescriptionRequest, *, ended: bool, is_plai
     return list(_broken_rules(text, request, ended, is_plain))
 
 
-def awkwardness(text: str, request: DescriptionRequest) -> int:
-    """Return how much a text that keeps the rules could be better: 0 for one that a shop owner takes at once."""
-    if not is_english(request.language):
-        return 0
-    given, name, written = _given(request), _normal(request.product_name), _normal(text)
-    facts = [fact for fact in given if fact != name]
-    rest = _without(written, given)
-    sentences = [sentence.split() for sentence in _SENTENCE_END.split(rest)]
-    starts = [words[:2] for words in sentences if len(words) > 1]
-    monotony: int = sum(first == second for first, second in pairwise(starts))
-    lists = written.count(":") - request.product_name.count(":")
-    lists += 2 * bool(_DOUBLE_AND.search(rest))
-    unknown = len(set(_unknown_words(rest, set(_words(" ".join(given))))))
-    penalty: int = form_penalty(fact_places(written, name, facts)) + monotony + max(0, lists - 1) + 2 * unknown
-    return penalty
-
-
 def plain_statement(request: DescriptionRequest) -> str:
     """Return the given facts as one line of plain text, in the words of the shop."""
     name, *facts = [plain_text(fact) or fact.strip() for fact in (request.product_name, *request.keywords)]
@@ -75,8 +58,8 @@ def plain_statement(request: DescriptionRequest) -> str:
 
 
 def _broken_rules(text: str, request: DescriptionRequest, ended: bool, is_plain: bool) -> Iterator[str]:
-    given = _given(request)
-    written = _normal(text)
+    given = given_texts(request)
+    written = normal(text)
     if not ended or not text.rstrip(CLOSING).endswith(ENDS):
         yield "it does not end"
     for fact in given:
@@ -84,54 +67,54 @@ def _broken_rules(text: str, request: DescriptionRequest, ended: bool, is_plain:
             yield f'it lacks "{fact}"'
     if label := _LABEL.search(text):
         yield f'it repeats the request: "{label[0].strip()}"'
-    known = set(_words(" ".join(given)))
-    rest = _without(written, given)
+    known = set(words_of(" ".join(given)))
+    rest = without(written, given)
     yield from _invented(rest, known, " ".join(given))
     if repeated := _repeated_gram(rest):
         yield f'it repeats "{repeated}"'
     if is_english(request.language):
         yield from _uses(rest, known)
-        yield from _bad_grammar(written, _normal(request.product_name), given)
-    if is_plain and (unknown := next(_unknown_words(rest, known), "")):
+        yield from _bad_grammar(written, normal(request.product_name), given)
+    if is_plain and (unknown := next(unknown_words(rest, known), "")):
         yield f'it says "{unknown}", which is not given'
 
 
-def _given(request: DescriptionRequest) -> list[str]:
+def given_texts(request: DescriptionRequest) -> list[str]:
     """Return the product's name and the keywords for comparison."""
-    return [fact for fact in map(_normal, (request.product_name, *request.keywords)) if fact]
+    return [fact for fact in map(normal, (request.product_name, *request.keywords)) if fact]
 
 
-def _without(written: str, given: list[str]) -> str:
-    """Return a text with a mark in place of each given fact."""
+def without(written: str, given: list[str], *, name: str = "", name_mark: str = FACT_MARK) -> str:
+    """Return a text with a mark in place of each given fact. name_mark: that of the name, if it is to be told apart."""
     for fact in sorted(given, key=len, reverse=True):
-        written = written.replace(fact, f" {_FACT} ")
+        written = written.replace(fact, f" {name_mark if fact == name else FACT_MARK} ")
     return written
 
 
 def _shortened(written: str, given: list[str]) -> str:
     """Return a text with the first letters of each given fact, and a mark for the rest."""
     for fact in sorted(given, key=len, reverse=True):
-        written = written.replace(fact, "".join(takewhile(str.isalnum, fact)) + _FACT)
+        written = written.replace(fact, "".join(takewhile(str.isalnum, fact)) + FACT_MARK)
     return written
 
 
 def _uses(rest: str, known: set[str]) -> Iterator[str]:
     """Yield the uses, users and occasions of a text that nobody gave."""
-    spaced = f" {' '.join(_words(rest))} "
+    spaced = f" {' '.join(words_of(rest))} "
     for use in USES:
         if f" {use} " in spaced and not _is_given(use, known):
             yield f'it names the use "{use}", which is not given'
     for phrase in _PURPOSE.findall(rest):
-        if any(word not in PLAIN_WORDS and not _is_given(word, known) for word in _words(phrase)):
+        if any(word not in PLAIN_WORDS and not _is_given(word, known) for word in words_of(phrase)):
             yield f'it names the use "{phrase}", which is not given'
 
 
-def _unknown_words(rest: str, known: set[str]) -> Iterator[str]:
+def unknown_words(rest: str, known: set[str]) -> Iterator[str]:
     """Yield the words of a text that are neither given nor plain."""
-    nouns = set(map(_singular, known))
-    for word in _words(rest):
+    nouns = set(map(singular, known))
+    for word in words_of(rest):
         plain = word in PLAIN_WORDS or word.partition("'")[0] in PLAIN_WORDS or word.isdecimal()
-        if not plain and _singular(word) not in nouns and word not in known:
+        if not plain and singular(word) not in nouns and word not in known:
             yield word
 
 
@@ -141,8 +124,8 @@ def _bad_grammar(written: str, name: str, given: list[str]) -> Iterator[str]:
     own = _shortened(written, given)
     if article := _WRONG_ARTICLE.search(own):
         yield f'it has the wrong article in "{article[0]}"'
-    if question := _WHO_ARE.search(own):
-        yield f'it asks "{question[0]}"'
+    if phrase := _WRONG_PHRASE.search(own):
+        yield f'it says "{phrase[0]}"'
     if _ONE.search(own) and _MANY.search(own):
         yield "it speaks of one product and of several"
 
@@ -154,16 +137,16 @@ def _invented(rest: str, known: set[str], given: str) -> Iterator[str]:
     for number in _NUMBER.findall(rest):
         if number not in numbers:
             yield f'it states the number "{number}", which is not given'
-    for word in _words(rest):
+    for word in words_of(rest):
         if word in NUMBER_WORDS and word not in known and str(NUMBER_WORDS[word]) not in numbers:
             yield f'it states the number "{word}", which is not given'
-    spaced = f" {' '.join(_words(rest))} "
+    spaced = f" {' '.join(words_of(rest))} "
     for kind, claims in CLAIMS.items():
         for claim in claims:
             if f" {claim} " in spaced and not _is_given(claim, known):
                 yield f'it states the {kind} "{claim}", which is not given'
-    given_nouns = set(map(_singular, known))
-    for noun in dict.fromkeys(map(_singular, _called(_words(rest)))):
+    given_nouns = set(map(singular, known))
+    for noun in dict.fromkeys(map(singular, _called(words_of(rest)))):
         if noun in KINDS - given_nouns:
             yield f'it calls the product a "{noun}"'
 
@@ -184,8 +167,8 @@ def _is_given(claim: str, known: set[str]) -> bool:
 
 def _repeated_gram(rest: str) -> str:
     seen: set[tuple[str, ...]] = set()
-    for part in rest.split("\x00"):
-        words = _words(part)
+    for part in rest.split(FACT_MARK):
+        words = words_of(part)
         for start in range(len(words) - GRAM_LENGTH + 1):
             gram = tuple(words[start : start + GRAM_LENGTH])
             if gram in seen:
@@ -194,15 +177,12 @@ def _repeated_gram(rest: str) -> str:
     return ""
 
 
-def _normal(text: str) -> str:
+def normal(text: str) -> str:
     """Return a text for comparison: plain, composed, in lower case and with single spaces."""
     composed = unicodedata.normalize("NFC", plain_text(text)).replace("\u2019", "'")
     return " ".join(composed.casefold().split())
 
 
-def _words(text: str) -> list[str]:
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, each with what follows its apostrophe."""
     return _WORD.findall(text)
-
-
-def _singular(word: str) -> str:
-    return word[:-1] if word.endswith("s") and not word.endswith("ss") else word

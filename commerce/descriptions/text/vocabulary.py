@@ -12,8 +12,8 @@ def _phrases(text: str) -> frozenset[str]:
 CLAIMS = {
     "material": _phrases("""
         acrylic; alpaca; aluminium; aluminum; bamboo; beech; birch; brass; bronze; canvas; carbon fibre; carbon fiber;
-        cashmere; cast iron; ceramic; chrome; copper; cork; cotton; crystal; denim; enamel; faux leather; felt;
-        flannel; fleece; foam; fur; glass; gold; golden; granite; hemp; iron; jute; latex; leather; linen; mahogany;
+        cashmere; cast iron; ceramic; chrome; copper; cork; cotton; crystal; denim; enamel; faux leather; felt; flannel;
+        fleece; foam; fur; glass; gold; golden; granite; hemp; hickory; iron; jute; latex; leather; linen; mahogany;
         maple; marble; memory foam; merino; mesh; metal; metallic; microfiber; microfibre; neoprene; nylon; oak; pine;
         plastic; polyester; porcelain; rattan; resin; rubber; satin; silicone; silk; silver; spandex; stainless; steel;
         stoneware; suede; teak; terracotta; tin; titanium; velvet; vinyl; walnut; wicker; wood; wooden; wool; woolen
@@ -83,7 +83,7 @@ KINDS = _phrases("""
 PLAIN_WORDS = _words("""
     a about above add after again all allow allows along also among an and another any anything are as ask at away
     be because been before being below beside between both bring brings but buy by can check choice choose chosen
-    closer color colors colour colours come comes coming could curious da day dear decide decided delight detail
+    closer color colors colour colours come comes coming could curious da day decide decided delight detail
     details did discover discovered do does doing done door down drum each either else enjoy enough ever every fact
     facts feature featured features featuring few find first for forward found from full further get gets getting
     give given gives glad glance go goes going good great greet guess had happy has have having hello here hi hope
@@ -135,22 +135,32 @@ PART_NOUNS = _words("""
     tube v-neck valve waist wall warranty weave weight wheel window wing wire wrap zip zipper
 """)
 MASS_NOUNS = _words("""
-    aroma cancellation cancelling charging citrus cocoa control effects embroidery fabric flavor flavour foil fringe
-    hardware honey insulation light lighting moonstone oil packaging padding protection scent stitching storage
-    sugar upholstery vanilla velcro wood
+    cancellation cancelling charging citrus cocoa effects hardware honey insulation lighting moonstone packaging padding
+    protection stitching storage sugar upholstery vanilla velcro wood
 """)
+EITHER_NOUNS = _words("aroma control embroidery fabric flavor flavour foil fringe light scent")  # with "a" or without
+INGREDIENTS = _words("butter coir extract milk oil paper wax")
+KIND_NOUNS = _words("bestseller edition")  # what a product is
+POLICIES = _words("guarantee returns warranty")
 CONTAINERS = _words("bag bottle box case jar pack package packaging pouch set tin tube")
 ADJECTIVES = _words("""
     abstract airy blank bold bright chic circular classic colorful colourful compact cordless cosy cozy crisp curved
     decorative delicate double dry easy electric elegant ergonomic extra fair fair-trade fine firm flat flexible
-    fresh gentle geometric glossy gluten-free handmade handwoven handy heavy hollow hypoallergenic lace-up large
-    light lightweight long low magnetic matt matte mechanical mini minimal minimalist modern modular narrow natural
-    neutral non-slip non-stick non-toxic odourless organic oval over-ear perennial plain plush portable quiet
-    rectangular retro robust rough round rugged safe sharp short silent simple single-origin sleek slim small smart
-    smooth snug soft solid sparkling square stretchy strong sturdy thick thin tough ultralight vegan vegetarian
+    fresh gentle geometric glossy gluten-free handmade handwoven handy heavy heirloom hollow hypoallergenic lace-up
+    large light lightweight long low magnetic matt matte mechanical mini minimal minimalist modern modular narrow
+    natural neutral non-slip non-stick non-toxic odourless organic oval over-ear perennial plain plush portable
+    quiet rectangular retro robust rough round rugged safe sharp short silent simple single-origin sleek slim small
+    smart smooth snug soft solid sparkling square stretchy strong sturdy thick thin tough ultralight vegan vegetarian
     vibrant vintage warm waterproof wide wireless wooden woollen
 """)
 ADJECTIVE_ENDINGS = (
     "able", "ible", "proof", "free", "resistant", "repellent", "less", "ful", "ous", "safe", "friendly", "ready", "ed",
     "mounted", "speed", "fit", "saving", "drying", "lasting", "wearing", "absorbing", "sized", "neutral", "duty",
 )  # fmt: skip
+# Words of names for the number of a product: "it is" or "they are".
+NAME_SUFFIXES = _words("air go ii iii iv lite max mini one plus pro two ultra xl")
+PAIRS = _words("""
+    binoculars boxers briefs chopsticks clogs cufflinks earbuds earmuffs earphones glasses goggles leggings lights
+    pants pliers pyjamas pajamas scissors shorts sunglasses tights tongs trousers tweezers
+""")
+SINGULAR_WITH_S = _words("atlas canvas gas lens series species")

@@ -113,6 +113,20 @@ def test_the_first_text_that_is_good_enough_ends_the_drawing(
     assert len(provider_server.requests) == 1
 
 
+def test_where_the_best_text_is_awkward_others_are_drawn_with_the_facts_in_another_order(
+    client_of: ApiClient, owner: User, settings: Settings, provider_server: ProviderServer
+):
+    settings.DESCRIPTIONS_MODEL = "stoa-writer"
+    text = "Meet the velmo Lamp. It is made of oak. Good to know: 5 l."
+    provider_server.texts = [text]
+
+    response = post(client_of(owner), **VELMO, keywords=["5 l", "oak"])
+
+    assert response.json() == {"description": text, "status": "success", "result": text}
+    prompts = [request["messages"][-1]["content"].partition("Keywords: ")[2] for request in provider_server.requests]
+    assert prompts == ["5 l, oak", "oak, 5 l"] * 2
+
+
 def test_where_no_text_keeps_to_the_facts_they_are_stated_plainly_and_marked(
     client_of: ApiClient, owner: User, shop: Shop, provider_server: ProviderServer
 ):
@@ -126,7 +140,7 @@ def test_where_no_text_keeps_to_the_facts_they_are_stated_plainly_and_marked(
     body = {"description": text, "status": "success", "result": text, "fallback": True, "draft_id": draft.pk}
     assert response.json() == body
     assert (draft.text, draft.is_fallback) == (text, True)
-    assert len(provider_server.requests) == 2, "it was drawn twice"
+    assert len(provider_server.requests) == 4, "it was drawn four times"
 
 
 @pytest.mark.parametrize("model", ["stoa-writer", "SmolLM2-135M-Instruct", "stoa-describer"])

@@ -24,6 +24,7 @@ from shared.api.errors import ApiError, ValidationFailed
 from tests.commerce.catalog.factories import make_product
 from tests.commerce.conftest import make_user
 from tests.commerce.descriptions.jobs.fake_batch_server import SECRET_WORD, FakeBatchServer, running_fake_server
+from tests.commerce.descriptions.provider.fake_server import ProviderServer
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -110,6 +111,30 @@ def test_a_text_that_does_not_keep_to_the_facts_is_replaced_by_them(
     ]
     (batch,) = batch_server.batches.values()
     assert {request["n"] for request in batch["requests"]} == {8}
+
+
+def test_where_no_text_of_the_batch_keeps_the_rules_others_are_drawn(
+    staff: User,
+    products: list[Product],
+    batch_server: FakeBatchServer,
+    provider_server: ProviderServer,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(processing, "batch_client", lambda: BatchClient(url=batch_server.url, api_key="sk-canary-key"))
+    settings.DESCRIPTIONS_BASE_URL = provider_server.url("good")
+    provider_server.texts = ["Lamp 0 comes in brass."]
+    batch_server.texts = {"0": "A vase of oak."}
+    job = process(make_job(staff, products[:2], keywords=("brass",)), NOON)
+    batch_server.finish()
+    process(job, NOON + 10 * SECOND)
+
+    drafts = DescriptionDraft.objects.order_by("pk")
+    assert [(draft.text, draft.is_fallback) for draft in drafts] == [
+        ("Lamp 0 comes in brass.", False),
+        ("Text for Lamp 1 in brass.", False),
+    ]
+    assert len(provider_server.requests) == 1
 
 
 def test_a_product_in_a_language_that_the_model_cannot_write_is_refused(staff: User, shop: Shop):
@@ -256,8 +281,8 @@ def test_worker_that_dies_while_reading_stores_no_draft_twice(
     batch_server.finish()
     store_results = processing._store_results
 
-    def store_and_die(job_id: int, results: Any, now: datetime) -> None:
-        store_results(job_id, results, now)
+    def store_and_die(job_id: int, *results: Any) -> None:
+        store_results(job_id, *results)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(processing, "_store_results", store_and_die)

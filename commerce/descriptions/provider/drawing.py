@@ -1,0 +1,67 @@
+"""Rounds of draws from the text provider, until a text keeps the rules and is good."""
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import replace
+
+from django.conf import settings
+
+from commerce.descriptions.provider.client import (
+    CALL_TIMEOUT_SECONDS,
+    FAILED,
+    Provider,
+    ProviderBusy,
+    ProviderError,
+    get_provider,
+)
+from commerce.descriptions.text import prompts
+from commerce.descriptions.text.best_text import BestText
+from commerce.descriptions.text.fact_forms import in_writing_order
+from commerce.descriptions.text.prompts import DescriptionRequest
+
+MAX_ROUNDS = 4
+MAX_POLISH_SECONDS = 2.0  # after which a text that keeps the rules is not drawn again to be less awkward
+
+
+def text_provider(model: str) -> Provider:
+    """Return the provider in the settings for this model."""
+    return get_provider(base_url=settings.DESCRIPTIONS_BASE_URL, api_key=settings.DESCRIPTIONS_API_KEY, model=model)
+
+
+async def draw_best(request: DescriptionRequest, model: str) -> BestText:
+    """Draw several texts at once, up to MAX_ROUNDS times, until one is accepted, and return the best.
+
+    Every other round has the facts in another order, since a model that cannot word one order often can the other. A
+    slow provider draws again only if no text keeps the rules. A failure after the first text ends the drawing. Raises
+    ProviderError, ProviderBusy before it.
+    """
+    best = BestText(request, model)
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    try:
+        for number in range(MAX_ROUNDS):
+            keywords = in_writing_order(request.keywords) if number % 2 else request.keywords
+            await _draw_round(best, replace(request, keywords=keywords), began + CALL_TIMEOUT_SECONDS)
+            if best.is_accepted or (best.text and clock() - began > MAX_POLISH_SECONDS):
+                break
+    except (ProviderError, ProviderBusy):
+        if not best.count:
+            raise
+    if not best.count:
+        raise ProviderError(FAILED)
+    return best
+
+
+async def _draw_round(best: BestText, request: DescriptionRequest, deadline: float) -> None:
+    """Compare a round of draws for a request. A final one ends the others."""
+    draws = text_provider(best.model).draws(
+        prompts.build_messages(request, best.model),
+        max_tokens=prompts.max_tokens(request),
+        count=settings.DESCRIPTIONS_DRAWS,
+        deadline=deadline,
+    )
+    async with aclosing(draws):
+        async for draw in draws:
+            best.add(draw.text, ended=draw.ended)
+            if best.is_final:
+                return

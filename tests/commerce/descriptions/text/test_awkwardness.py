@@ -1,0 +1,82 @@
+"""How texts that keep the rules are ordered."""
+
+import pytest
+
+from commerce.descriptions.text.awkwardness import awkwardness
+from commerce.descriptions.text.prompts import DescriptionRequest
+
+pytestmark = pytest.mark.no_database
+
+KETTLE = DescriptionRequest(product_name="Brunvale Kettle", keywords=("1.7 l", "stainless steel", "cordless"))
+
+
+def score(text: str, name: str = "Velmo Lamp", *keywords: str) -> int:
+    return awkwardness(text, DescriptionRequest(product_name=name, keywords=keywords))
+
+
+def test_clauses_are_better_than_lists_and_lists_better_than_other_words():
+    clauses = "Meet the Brunvale Kettle. It is made of stainless steel and is cordless. Good to know: 1.7 l."
+    listed = "Meet the Brunvale Kettle. Details: 1.7 l, stainless steel and cordless."
+
+    assert awkwardness(clauses, KETTLE) == 0
+    assert awkwardness(clauses, KETTLE) < awkwardness(listed, KETTLE)
+    assert awkwardness(listed, KETTLE) < awkwardness(f"{listed} It sings and dances.", KETTLE)
+
+
+@pytest.mark.parametrize(
+    ("name", "keywords", "better", "worse"),
+    [
+        ("Velmo Lamp", ["10 W"], "Meet the Velmo Lamp. Good to know: 10 W.", "Meet the Velmo Lamp. In short: 10 W."),
+        ("Velmo Bag", ["5 l"], "Meet the Velmo Bag. Good to know: 5 l.", "Meet the Velmo Bag. It measures 5 l."),
+        ("Velmo Rack", ["oak"], "Meet the Velmo Rack. It is made of oak.", "Meet the Velmo Rack. It comes in oak."),
+        ("Velmo Lamp", ["IP65"], "The Velmo Lamp is rated at IP65.", "The Velmo Lamp is IP65."),
+        ("Velmo Lamp", ["10x42"], "Good to know: the Velmo Lamp is 10x42.", "The Velmo Lamp has a 10x42."),
+        ("Velmo", ["warm lighting"], "Velmo has warm lighting.", "Velmo has a warm lighting."),
+        ("Velmo Shoes", [], "Here are the Velmo Shoes.", "Here is the Velmo Shoes."),
+        ("Velmo Shoes II", ["red"], "The Velmo Shoes II come in red.", "The Velmo Shoes II comes in red."),
+        ("Velmo Glass for Lovers", [], "This is the Velmo Glass for Lovers.", "These are the Velmo Glass for Lovers."),
+        ("Tweezers Brow", ["red"], "Meet the Tweezers Brow. They are red.", "Meet the Tweezers Brow. It is red."),
+        ("Velmo Lamp", [], "This is the Velmo Lamp.", "This is Velmo Lamp."),
+        ("Vegan lamp", [], "Meet the Vegan lamp.", "Meet the vegan lamp."),
+        ("vegan lamp", [], "Meet it. Vegan lamp, at last.", "Meet the Vegan Lamp."),
+        (
+            "Velmo Lamp", ["oak", "red", "lid"], "Velmo Lamp: oak, red and lid.", "Velmo Lamp: oak and red and lid.",
+        ),
+        (
+            "Velmo Saw", ["for travel", "two bags"], "Velmo Saw: for travel, two bags.",
+            "Velmo Saw: for travel and two bags.",
+        ),
+        (
+            "Velmo Saw", ["lid", "bag"], "The Velmo Saw is here. It has a lid and a bag.",
+            "The Velmo Saw is here and has a lid and has a bag.",
+        ),
+        (
+            "Velmo Saw", ["30-day returns", "lid"], "The Velmo Saw comes with 30-day returns. It has a lid.",
+            "The Velmo Saw comes with 30-day returns and a lid.",
+        ),
+        (
+            "Velmo Saw", ["quiet"], "The Velmo Saw is quiet.", "The Velmo Saw is quiet. Good to know: quiet.",
+        ),
+    ],
+)  # fmt: skip
+def test_the_text_that_reads_better_has_fewer_faults(name: str, keywords: list[str], better: str, worse: str):
+    assert score(better, name, *keywords) < score(worse, name, *keywords)
+
+
+@pytest.mark.parametrize("text", ["This is Gowds Sunscreen.", "These are Gowds Sunscreen."])
+def test_a_name_that_does_not_say_its_number_has_either(text: str):
+    other = text.replace("This is", "It is").replace("These are", "They are")
+
+    assert score(other, "Gowds Sunscreen") == 0
+
+
+def test_a_name_without_visible_characters_has_no_faults():
+    request = DescriptionRequest(product_name="\u200b<b></b>", keywords=("quiet", "quiet", "\u200b"))
+
+    assert awkwardness("It is quiet.", request) == 0
+
+
+def test_the_grammar_of_other_languages_is_not_judged():
+    request = DescriptionRequest(product_name="Velmo Wasserkocher", keywords=("1,7 l",), language="de")
+
+    assert awkwardness("Here is velmo wasserkocher: 1,7 l.", request) == 0
