@@ -23,7 +23,8 @@ _RUN_ON = re.compile(
     rf"|rated at\s+{FACT_MARK}\s+and "
 )
 _LONE_FACT = re.compile(rf"(?<!good to know):\s*{FACT_MARK}\s*[.!?]")  # "In short: 10 W." sums up nothing
-_NO_ARTICLE = re.compile(rf"\bthis is\s+{_NAME}")
+_WRONG_PHRASE = re.compile(r"\bwho (?:are \w+|here\b)|\bfind the (?!details)\w+|\byou look like\b|\Athere (?:is|are)\b")
+_NO_ARTICLE = re.compile(rf"\b(?:here|there|this) is\s+{_NAME}")
 _ONE = re.compile(
     rf"(?:\A|[.!?] )(?:it|this) (?:{_ONE_VERBS})\b|\b(?:here|this) is (?!our\b)|{_NAME}\s+(?:{_ONE_VERBS})\b"
 )
@@ -39,8 +40,11 @@ def awkwardness(text: str, request: DescriptionRequest) -> int:
     places = fact_places(written, name, [fact for fact in given if fact != name])
     rest = without(written, given, name=name, name_mark=_NAME)
     faults = {
-        "the name in other capitals": 3 * (not _has_name(text, request.product_name)),
+        "the name in other capitals": 3 * (not _has_as_given(text, request.product_name)),
+        "facts in other capitals": sum(not _has_as_given(text, fact[1:]) for fact in request.keywords),
+        "a wrong phrase": 4 * bool(_WRONG_PHRASE.search(rest)),
         "the wrong number": 2 * _has_wrong_number(rest, name),
+        "the name again and again": max(0, rest.count(_NAME) - 2),
         "no article": bool(_NO_ARTICLE.search(rest)),
         "sentences that begin alike": _monotony(rest),
         "several lists": max(0, written.count(":") - name.count(":") - 1),
@@ -54,9 +58,9 @@ def awkwardness(text: str, request: DescriptionRequest) -> int:
     return sum(faults.values())
 
 
-def _has_name(text: str, name: str) -> bool:
-    """Return whether the text has the name as the shop writes it, but for a capital at the start of a sentence."""
-    given, written = (" ".join(plain_text(each).split()) for each in (name, text))
+def _has_as_given(text: str, given: str) -> bool:
+    """Return whether the text has the words as the shop writes them, but for a capital at the start of a sentence."""
+    given, written = (" ".join(plain_text(each).split()) for each in (given, text))
     return given in written or given[:1].upper() + given[1:] in written
 
 

@@ -197,8 +197,10 @@ def _penalty(place: FactPlace) -> int:
         return int(fact.split()[-1] not in COLOR_WORDS)
     if frame is Slot.BEING and (form is FactForm.RATING or (place.follows_and and fact.startswith("for "))):
         return 1
+    if frame is Slot.BEING and form is FactForm.FIGURE:
+        return 2
     if form is FactForm.PART:
-        return int(place.has_article and fact.split()[-1] in MASS_NOUNS)
+        return 3 * place.has_noun + (place.has_article and fact.split()[-1] in MASS_NOUNS)
     return (1 + place.has_article) * (form is FactForm.UNKNOWN)
 
 
@@ -226,6 +228,8 @@ def _fits(place: FactPlace) -> bool:
         return bool(_LENGTH.search(fact) or _AMOUNT.search(fact))
     if frame is Slot.RATED:
         return form is FactForm.RATING or bool(_POWER.search(fact))
+    if frame is Slot.BEING and fact.startswith("up to "):
+        return True
     if place.has_article and form not in _WITH_ARTICLE:
         return False
     if form is FactForm.UNKNOWN:

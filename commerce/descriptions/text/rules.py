@@ -22,7 +22,6 @@ _PURPOSE = re.compile(r"\b(?:for|to|while|when) ((?:[\w'-]+ ){0,2}[\w'-]+)")
 _WRONG_ARTICLE = re.compile(
     r"(?<![\w-])(?:a (?:[aeio](?!ne\b|nce\b|u)|u[lmp]|un(?!i)|urb)\w+|an [bcdgjkpqtvwyz][\w-]*)"
 )
-_WRONG_PHRASE = re.compile(r"\bwho (?:are \w+|here\b)|\bfind the (?!details)\w+")
 _ONE = re.compile(r"(?:\A|[.!?] )(?:(?:it|this) (?!is our\b)\w|here is )")
 _MANY = re.compile(r"(?:\A|[.!?] )(?:(?:they|these) \w|here are )")
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)?")
@@ -124,8 +123,6 @@ def _bad_grammar(written: str, name: str, given: list[str]) -> Iterator[str]:
     own = _shortened(written, given)
     if article := _WRONG_ARTICLE.search(own):
         yield f'it has the wrong article in "{article[0]}"'
-    if phrase := _WRONG_PHRASE.search(own):
-        yield f'it says "{phrase[0]}"'
     if _ONE.search(own) and _MANY.search(own):
         yield "it speaks of one product and of several"
 

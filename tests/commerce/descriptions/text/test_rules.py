@@ -50,8 +50,6 @@ def test_a_text_that_states_the_facts_keeps_all_rules():
         (f"{GOOD} This is a item.", 'it has the wrong article in "a item"'),
         (f"{GOOD} They are here.", "it speaks of one product and of several"),
         (f"Here are they. {GOOD}", "it speaks of one product and of several"),
-        (f"Guess who here! {GOOD}", 'it says "who here"'),
-        (f"Please find the facts. {GOOD}", 'it says "find the facts"'),
         (f"Product name: Kettle\n{GOOD}", 'it repeats the request: "Product name:"'),
     ],
 )
@@ -65,7 +63,6 @@ def test_each_fault_is_named(text: str, rule: str):
         ("USB-A Extension Cable", ("2 m",), "Meet the USB-A Extension Cable, a USB-A Extension Cable of 2 m."),
         ("Vitamin A Oil", (), "Here is the Vitamin A Oil."),
         ("Velmo Cream", ("vitamin A and E",), "The Velmo Cream has vitamin A and E."),
-        ("Who Are They Mug", (), "Meet the Who Are They Mug. It is here."),
         ("Velmo Case", ("orange", "A4"), "The Velmo Case is an orange one, in A4."),
     ],
 )
