@@ -163,7 +163,7 @@ class Provider:
             record, outcome = self._breaker.record_success, "answered"
         # A refused request or an empty text shows a healthy provider. Otherwise one shop's requests could open the
         # circuit for all shops.
-        except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+        except (openai.BadRequestError, openai.NotFoundError, openai.UnprocessableEntityError) as error:
             record, outcome = self._breaker.record_success, "refused"
             raise self._provider_error(error, REFUSED) from None
         except EmptyText as error:

@@ -189,6 +189,10 @@ async def refusal_400(server: ProviderServer, writer: asyncio.StreamWriter) -> N
     writer.write(http_response("400 No", b'{"error": {"message": "too long"}}', Content_Type="application/json"))
 
 
+async def unknown_model_404(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    writer.write(http_response("404 No", b'{"error": {"message": "no model"}}', Content_Type="application/json"))
+
+
 async def flaky(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
     if len(server.requests) % 2:
         writer.write(http_response("503 Later", b"{}", Retry_After="0"))
@@ -269,6 +273,7 @@ BEHAVIORS: dict[str, Behavior] = {
         drip,
         error_500,
         refusal_400,
+        unknown_model_404,
         flaky,
         garbage,
         wrong_shapes,

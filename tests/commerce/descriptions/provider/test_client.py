@@ -92,6 +92,7 @@ MISBEHAVIORS = [
     "wordless",
     "filtered",
     "refusal_422",
+    "unknown_model_404",
     "endless_line",
     "compressed",
     "redirect",
@@ -159,6 +160,7 @@ async def test_c6_five_failures_open_the_circuit(provider_server: ProviderServer
     ("behavior", "message"),
     [
         ("refusal_400", "refused the request"), ("refusal_422", "refused the request"),
+        ("unknown_model_404", "the model is not loaded"),
         ("wordless", "did not return"), ("filtered", "did not return"),
     ],
 )  # fmt: skip
