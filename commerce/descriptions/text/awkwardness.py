@@ -23,7 +23,10 @@ _RUN_ON = re.compile(
     rf"|rated at\s+{FACT_MARK}\s+and "
 )
 _LONE_FACT = re.compile(rf"(?<!good to know):\s*{FACT_MARK}\s*[.!?]")  # "In short: 10 W." sums up nothing
-_WRONG_PHRASE = re.compile(r"\bwho (?:are \w+|here\b)|\bfind the (?!details)\w+|\byou look like\b|\Athere (?:is|are)\b")
+_WRONG_PHRASE = re.compile(
+    r"\bwho (?:are \w+|here\b)|\bfind the (?!details)\w+|\byou look like\b|\Athere (?:is|are)\b"
+    r"|\bwould love you to meet\.|\b(?:come|comes|is|are) (?:in )?at a glance\b"
+)
 _NO_ARTICLE = re.compile(rf"\b(?:here|there|this) is\s+{_NAME}")
 _ONE = re.compile(
     rf"(?:\A|[.!?] )(?:it|this) (?:{_ONE_VERBS})\b|\b(?:here|this) is (?!our\b)|{_NAME}\s+(?:{_ONE_VERBS})\b"

@@ -195,7 +195,9 @@ def _penalty(place: FactPlace) -> int:
         return 0 if _LENGTH.search(fact) else 3
     if frame is Slot.COMING_IN and form is FactForm.MATERIAL:  # "comes in rose gold", but "is made of oak"
         return int(fact.split()[-1] not in COLOR_WORDS)
-    if frame is Slot.BEING and (form is FactForm.RATING or (place.follows_and and fact.startswith("for "))):
+    if frame is Slot.BEING and (
+        form in (FactForm.RATING, FactForm.SIZE) or (place.follows_and and fact.startswith("for "))
+    ):
         return 1
     if frame is Slot.BEING and form is FactForm.FIGURE:
         return 2
@@ -233,7 +235,7 @@ def _fits(place: FactPlace) -> bool:
     if place.has_article and form not in _WITH_ARTICLE:
         return False
     if form is FactForm.UNKNOWN:
-        return True
+        return frame is not Slot.MADE or not fact[:1].isdigit()
     if frame is Slot.HAVING and form is FactForm.PART:
         return place.has_article in _articles(fact)
     if frame is Slot.HAVING and form is FactForm.FIGURE:

@@ -36,6 +36,7 @@ def test_clauses_are_better_than_lists_and_lists_better_than_other_words():
         ("Velmo Lamp", [], "Please find the details of the Velmo Lamp.", "Please find the facts: the Velmo Lamp."),
         ("Velmo Lamp", ["A4", "USB-C port"], "Velmo Lamp: A4, USB-C port.", "Velmo Lamp: a4, usb-c port."),
         ("Velmo Nuts", ["long mechanism"], "Velmo Nuts: long mechanism.", "Velmo Nuts have long mechanism nuts."),
+        ("Velmo", ["9 l"], "Velmo at a glance: 9 l.", "Velmo. It comes in at a glance: 9 l."),
         ("Velmo", [], "Meet Velmo. Velmo it is. It is here.", "Meet Velmo. Velmo it is. Velmo is here."),
         ("Velmo Shoes", [], "Here are the Velmo Shoes.", "Here is the Velmo Shoes."),
         ("Velmo Shoes II", ["red"], "The Velmo Shoes II come in red.", "The Velmo Shoes II comes in red."),

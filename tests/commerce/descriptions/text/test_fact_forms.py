@@ -96,6 +96,7 @@ def test_facts_after_each_other_are_right(sentence: str, facts: list[str]):
         ("it is limited edition.", "limited edition"),
         ("it is batteries included.", "batteries included"),
         ("it is a usb-c port.", "usb-c port"),
+        ("it is made with 10x42.", "10x42"),
         ("it comes with a ceramic legs.", "ceramic legs"),
         ("it has a 3 speeds.", "3 speeds"),
         ("it offers a slim-fit.", "slim-fit"),
