@@ -1,4 +1,4 @@
-"""How much a text that keeps the rules could be better. It orders draws, so that the best of them is shown.
+"""Score of a text that keeps the rules, by what could be better. It orders draws, so that the best is shown.
 
 Each fault was found by readers who would not have published a text for it. All of it is English.
 """

@@ -1,4 +1,4 @@
-"""How texts that keep the rules are ordered."""
+"""Tests of the order of texts that keep the rules."""
 
 import pytest
 
