@@ -17,6 +17,7 @@ from shared.environment import database, env, load_env_file, mail_server, refuse
 from shared.observability.collector import collector
 from shared.observability.logging import logging_config
 from shared.secret_files import read_or_make_secret
+from shared.serving.processes.broker import demo_redis_url
 
 load_env_file()
 refuse_unknown_names()
@@ -111,8 +112,9 @@ else:
     DATABASES["default"]["OPTIONS"] = vanished | given | {"pool": pool}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# Redis or Valkey server for limits of all processes together. Empty: each process counts for itself.
-REDIS_URL = env.str("REDIS_URL")
+# Redis or Valkey server for limits of all processes together. Empty: each process counts for itself. Commands in a
+# terminal beside the demo use the demo's.
+REDIS_URL = env.str("REDIS_URL") or demo_redis_url(VAR_DIR)
 
 # Tasks that the server runs itself, with their interval in seconds.
 SERVER_PERIODIC_TASKS: dict[str, float] = {}

@@ -1,5 +1,6 @@
 # syntax=docker/dockerfile:1
 # The shop: its web process, its worker and its migrations are this image with other commands.
+# Not tried by the tests: there is no Docker where they run.
 #     docker build -f deploy/docker/commerce.Dockerfile -t stoa/commerce:1.0.0 .
 
 FROM python:3.11.14-slim-bookworm AS packages

@@ -1,6 +1,7 @@
 # syntax=docker/dockerfile:1
 # The model server without torch: its web process, its worker and its migrations are this image with other commands.
 # Models run in the image of model-host.Dockerfile, over sockets in a shared folder: STOA_RUN_DIR.
+# Not tried by the tests: there is no Docker where they run.
 #     docker build -f deploy/docker/inference.Dockerfile -t stoa/inference:1.0.0 .
 
 FROM python:3.11.14-slim-bookworm AS packages

@@ -1,5 +1,7 @@
 # syntax=docker/dockerfile:1
-# The model host: the engine and torch, no Django, no secrets, and no network while it runs. For the CPU or for CUDA:
+# The model host: the engine and torch, no Django, no secrets, and no network while it runs.
+# Not tried by the tests: there is no Docker where they run.
+# For the CPU or for CUDA:
 #     docker build -f deploy/docker/model-host.Dockerfile --target cpu  -t stoa/model-host:1.0.0-cpu .
 #     docker build -f deploy/docker/model-host.Dockerfile --target cuda -t stoa/model-host:1.0.0-cuda .
 

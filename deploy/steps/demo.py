@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import shlex
+import shutil
 import signal
 import stat
 import tempfile
@@ -122,10 +123,14 @@ class Demo:
         self.print_summary()
 
     def environment(self) -> dict[str, str]:
-        run_dir = self.var / "run"
+        link = run_dir = self.var / "run"
+        if link.is_symlink():
+            link.unlink()
         if len(str(run_dir)) > 70:  # a socket's path has at most 107 bytes
             digest = hashlib.sha256(str(self.home).encode()).hexdigest()[:12]
             run_dir = Path(tempfile.gettempdir()) / f"stoa-{os.getuid()}-{digest}"
+            shutil.rmtree(link, ignore_errors=True)
+            link.symlink_to(run_dir)  # for commands in another terminal, which know `var/run` only
         run_dir.mkdir(mode=0o700, exist_ok=True)
         status = run_dir.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
@@ -290,8 +295,6 @@ class Demo:
     def summary(self) -> dict[str, str]:
         owner = next(user for user in self.users if user["role"] == "STORE_OWNER")
         home = f"STOA_HOME={shlex.quote(str(self.home))} STOA_RUN_DIR={shlex.quote(self.env['STOA_RUN_DIR'])}"
-        redis = f"REDIS_URL={shlex.quote(self.env['REDIS_URL'])} " if self.env.get("REDIS_URL") else ""
-        stoa = f"{home} {shlex.quote(str(VENV / 'bin' / 'stoa'))}"
         return {
             "commerce": self.commerce_url,
             "inference": self.inference_url,
@@ -299,8 +302,7 @@ class Demo:
             "logins": "\n".join(f"    {user['role']:12} {user['email']:32} {user['password']}" for user in self.users),
             "owner": json.dumps({"email": owner["email"], "password": owner["password"]}),
             "seed": f"{home} {shlex.quote(str(PYTHON))} {shlex.quote(str(ROOT / 'manage_commerce.py'))} seed",
-            "stoa": stoa,
-            "doctor": f"{redis}{stoa} doctor",
+            "stoa": f"{home} {shlex.quote(str(VENV / 'bin' / 'stoa'))}",
             "python": shlex.quote(str(PYTHON)),
             "logs": str(self.var / "log"),
             "models": self.env.get("STOA_MODELS_DIR") or str(self.var / "models"),
@@ -348,7 +350,7 @@ Stoa is up, after {seconds:.0f} s.
     curl -s {inference}/models -H 'Authorization: Bearer {key}'; echo
 
   Check the installation: what is wrong with it, and what to do
-    {doctor}
+    {stoa} doctor
 
 Ctrl-C stops everything.
 """

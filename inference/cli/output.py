@@ -10,6 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"  # of sizes
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -31,7 +34,10 @@ def print_json(value: Any) -> None:
 
 def escape_control_characters(text: str) -> str:
     """Replace characters that control a terminal: names and messages come from files and from other servers."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+    printable = (
+        character if character.isprintable() or character == NO_BREAK_SPACE else REPLACEMENT for character in text
+    )
+    return "".join(printable)
 
 
 def format_bytes(count: int) -> str:

@@ -51,6 +51,8 @@ def run_checks(checks: Sequence[Check]) -> list[Finding]:
         try:
             findings += check()
         except DatabaseError as error:
+            if any(one.check == _("database") and not one.is_ok for one in findings):
+                continue  # the same problem again, seen by another check
             reason = str(error).strip().partition("\n")[0]
             found = _("The database fails: %(reason)s.") % {"reason": reason}
             findings.append(Finding(_("database"), False, found))

@@ -72,7 +72,7 @@ LOAD_AT_START: list[str] = env.list("STOA_LOAD")
 REMOTE_MODELS: dict[str, RemoteModel] = read_remote_models(env.str("STOA_REMOTE_MODELS"))
 SERVER_URL = env.str("STOA_URL")  # these two are of the command line
 SERVER_API_KEY = env.str("STOA_API_KEY")
-RUN_DIR = Path(env.str("STOA_RUN_DIR") or VAR_DIR / "run")
+RUN_DIR = Path(env.str("STOA_RUN_DIR") or VAR_DIR / "run").resolve()  # short: the demo links `var/run` to a short path
 COMPILED_DIR = Path(env.str("STOA_COMPILED_DIR") or VAR_DIR / "compiled")  # private to this user
 # Whether servers and workers start a model host if none runs; otherwise they wait for one that runs apart.
 START_HOST = env.bool("STOA_START_HOST")

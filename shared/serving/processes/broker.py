@@ -4,6 +4,8 @@ The database holds all jobs, so a broker may lose its messages. Timeouts keep ca
 hangs or is unreachable.
 """
 
+import socket
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -18,6 +20,17 @@ def broker_url(redis_url: str, own: str = "") -> str:
         return own or redis_url
     database = parse_qs(parts.query).get("db", ["0"])[0]
     return f"redis+socket://{parts.path}?virtual_host={database}"
+
+
+def demo_redis_url(var_dir: Path) -> str:
+    """Return the URL of the Redis of a demo that runs with this data folder, or an empty text."""
+    path = (var_dir / "run" / "redis" / "redis.sock").resolve()
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:  # none runs
+            return ""
+    return f"unix://{path}?db=0"
 
 
 def queue_type(url: str) -> str:

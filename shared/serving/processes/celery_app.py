@@ -4,8 +4,9 @@ The database is the source of truth: a task carries ids only and may run twice. 
 message left undone; every worker sends these tasks, and runs them itself while there is no broker.
 """
 
+import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import structlog
@@ -57,6 +58,17 @@ class LostConnectionQoS(redis.QoS):
                 virtual.QoS.ack(self, delivery_tag)
 
 
+class PeriodicTasksFilter(logging.Filter):
+    """Filter that drops Celery's lines about the runs of periodic tasks, but for failures: most find nothing to do."""
+
+    def __init__(self, tasks: Collection[str]) -> None:
+        super().__init__()
+        self._tasks = tasks
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.levelno > logging.INFO or getattr(record, "data", {}).get("name") not in self._tasks
+
+
 def create_celery_app(name: str, *, periodic_tasks: Mapping[str, float]) -> Celery:
     """Return a project's Celery app. `periodic_tasks`: task names with their interval in seconds."""
     redis.Channel.QoS = LostConnectionQoS
@@ -64,9 +76,12 @@ def create_celery_app(name: str, *, periodic_tasks: Mapping[str, float]) -> Cele
     app.config_from_object("django.conf:settings", namespace="CELERY")
     app.autodiscover_tasks()
     app.autodiscover_tasks(["shared.sqlite"])
+    periodic = {**PERIODIC_TASKS, **periodic_tasks}
+    for celery_logger in ("celery.worker.strategy", "celery.app.trace"):
+        logging.getLogger(celery_logger).addFilter(PeriodicTasksFilter(periodic))
 
     def start_sending(**kwargs: Any) -> None:
-        for task, seconds in {**PERIODIC_TASKS, **periodic_tasks}.items():
+        for task, seconds in periodic.items():
             threading.Thread(target=_send_periodically, args=(app, task, seconds), name=task, daemon=True).start()
 
     worker_ready.connect(start_sending, weak=False)

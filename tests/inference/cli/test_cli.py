@@ -316,6 +316,7 @@ def test_doctor_finds_nothing_wrong_and_then_what_is(stoa: RunningServer, tmp_pa
     found = run_manage(new, "doctor")
     assert (found.returncode, "Traceback" in found.stderr) == (1, False)
     assert "manage_inference.py migrate" in found.stdout
+    assert found.stdout.count("\ndatabase\tPROBLEM") == 1  # missing tables are one problem, whichever check needs them
 
 
 def test_logs_prints_the_last_lines_of_each_log(stoa: RunningServer, tmp_path: Path):

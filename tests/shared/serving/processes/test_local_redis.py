@@ -11,6 +11,7 @@ import psutil
 import pytest
 import redis
 
+from shared.serving.processes.broker import demo_redis_url
 from shared.serving.processes.local_redis import LocalRedis, RedisUnavailable, find_server, redis_url, socket_path
 
 CHECKOUT = Path(__file__).resolve().parents[4]
@@ -94,3 +95,15 @@ def test_the_program_becomes_the_server(folder: Path):
         with redis.Redis.from_url(redis_url(folder)) as client:
             assert client.info("server")["process_id"] == process.pid
         process.terminate()
+
+
+def test_commands_beside_a_demo_find_its_server_while_it_runs(tmp_path: Path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "var").mkdir()
+    (tmp_path / "var" / "run").symlink_to(tmp_path / "run")  # as in a demo in a deep folder
+    with LocalRedis(tmp_path / "run" / "redis") as server:
+        assert demo_redis_url(tmp_path / "var") == server.url
+        path = socket_path(tmp_path / "run" / "redis")
+        path.rename(tmp_path / "left")
+    (tmp_path / "left").rename(path)  # of a server that was killed
+    assert demo_redis_url(tmp_path / "var") == ""
