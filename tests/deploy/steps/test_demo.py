@@ -13,7 +13,7 @@ def environment_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str
     arguments = argparse.Namespace(info=None, commerce_port=None, inference_port=None)
     demo = Demo(arguments, installed=set(), began=0)
     demo.var.mkdir(parents=True, exist_ok=True)
-    demo.commerce_url = "http://127.0.0.1:8000"
+    demo.commerce_url, demo.inference_url = "http://127.0.0.1:8000", "http://127.0.0.1:8001"
     return demo.environment()
 
 
