@@ -50,6 +50,32 @@ def test_n11_a_user_with_too_many_waiting_jobs_is_refused_at_once_and_others_are
         assert [job.result(60) for job in jobs] == ["crowd", "crowd", "other"]
 
 
+def test_n11_a_user_without_a_slot_does_not_wait_for_one_with_many_jobs():
+    slots, ending = FairSlots(3, max_waiting_per_user=100), threading.Event()
+    only_ones = list[bool]()
+
+    def work() -> None:
+        with slots.acquire("crowd", timeout_s=60) as is_only_one:
+            only_ones.append(is_only_one)
+            ending.wait(60)
+
+    with ThreadPoolExecutor(9) as threads:
+        jobs = [threads.submit(work)]
+        while not only_ones:
+            threading.Event().wait(0.001)
+        jobs += [threads.submit(work) for _ in range(8)]
+        wait_until_waiting(slots, 7)
+        for _ in range(3):
+            with slots.acquire("other", timeout_s=0) as is_only_one:
+                assert is_only_one
+                with pytest.raises(SlotsFull), slots.acquire("other", timeout_s=0):
+                    raise AssertionError
+        ending.set()
+        for job in jobs:
+            job.result(60)
+    assert only_ones[:2] == [True, False]
+
+
 def test_n11_a_job_that_gave_up_takes_no_turn():
     slots = FairSlots(1, max_waiting_per_user=2)
     with slots.acquire("a", timeout_s=1):

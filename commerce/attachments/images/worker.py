@@ -73,6 +73,7 @@ def _limit_resources(parent: int) -> None:
 def _run_job(job: dict[str, Any], files: list[int]) -> None:
     """Run a job. Its files are the source image, the targets of the output, and the socket for the reply."""
     source, *targets, reply_socket = files
+    os.nice(job["nice"])
     try:
         reply = _JOBS[job["do"]](job, source, targets)
     except Exception as error:

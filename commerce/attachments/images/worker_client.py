@@ -18,8 +18,9 @@ from commerce.attachments.images.limits import InvalidImage
 from shared.fair_slots import FairSlots, SlotsFull
 
 ROOT = Path(__file__).resolve().parents[3]
-MAX_CONCURRENT_JOBS = max(2, os.cpu_count() or 1)
+MAX_CONCURRENT_JOBS = 1 + max(2, os.cpu_count() or 1)  # of one user one less, so that others find a slot
 MAX_WAITING_JOBS_PER_USER = 16
+FURTHER_JOB_NICENESS = 10  # of a user's second job at once and those after it
 QUEUE_TIMEOUT_SECONDS = 20.0
 JOB_TIMEOUT_SECONDS = 60  # wall clock; the other limits are in `worker`
 STOP_TIMEOUT_SECONDS = 5.0
@@ -71,10 +72,11 @@ class ImageWorker:
 
     def _run_job(self, job: dict[str, Any], files: list[IO[bytes]], user: str) -> dict[str, Any]:
         try:
-            with self._job_slots.acquire(user, timeout_s=QUEUE_TIMEOUT_SECONDS):
+            with self._job_slots.acquire(user, timeout_s=QUEUE_TIMEOUT_SECONDS) as is_only_one:
                 ours, theirs = socket.socketpair()
                 with ours:
                     with theirs:
+                        job |= {"nice": 0 if is_only_one else FURTHER_JOB_NICENESS}
                         self._send(json.dumps(job).encode(), [*(file.fileno() for file in files), theirs.fileno()])
                     return _read_reply(ours)
         except SlotsFull:
