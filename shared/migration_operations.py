@@ -1,22 +1,55 @@
-"""Operations of migrations that leave a large table usable. Their migrations have `atomic = False`."""
+"""Operations of migrations that leave a large table usable. Their migrations have `atomic = False`.
 
+Such a migration is not undone where it fails half-way. So each of these operations may run twice.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from django.contrib.postgres.operations import AddIndexConcurrently
+from django.contrib.postgres.operations import AddIndexConcurrently, RemoveIndexConcurrently
 from django.db import migrations
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.operations.base import Operation
+
+INDEX_IS_VALID = {
+    "postgresql": "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)",
+    "sqlite": "SELECT true FROM sqlite_master WHERE type = 'index' AND name = %s",
+}
 
 
 class AddIndexBesideWrites(AddIndexConcurrently):
     """Make an index while PostgreSQL goes on reading and writing the table. SQLite makes it as any other."""
 
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        kind = AddIndexConcurrently if schema_editor.connection.vendor == "postgresql" else migrations.AddIndex
-        kind.database_forwards(self, app_label, schema_editor, from_state, to_state)
+        if _is_valid_index(schema_editor, self.index.name):
+            return
+        if schema_editor.connection.vendor == "sqlite":
+            migrations.AddIndex.database_forwards(self, app_label, schema_editor, from_state, to_state)
+            return
+        with without_lock_timeout(schema_editor.connection):
+            schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {self.index.name}")  # of an interrupted creation
+            super().database_forwards(app_label, schema_editor, from_state, to_state)
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         kind = AddIndexConcurrently if schema_editor.connection.vendor == "postgresql" else migrations.AddIndex
-        kind.database_backwards(self, app_label, schema_editor, from_state, to_state)
+        with without_lock_timeout(schema_editor.connection):
+            kind.database_backwards(self, app_label, schema_editor, from_state, to_state)
+
+
+class RemoveIndexBesideWrites(RemoveIndexConcurrently):
+    """Drop an index while PostgreSQL goes on reading and writing the table. SQLite drops it as any other."""
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        kind = RemoveIndexConcurrently if schema_editor.connection.vendor == "postgresql" else migrations.RemoveIndex
+        if _is_valid_index(schema_editor, self.name) is not None:
+            with without_lock_timeout(schema_editor.connection):
+                kind.database_forwards(self, app_label, schema_editor, from_state, to_state)
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        kind = RemoveIndexConcurrently if schema_editor.connection.vendor == "postgresql" else migrations.RemoveIndex
+        with without_lock_timeout(schema_editor.connection):
+            kind.database_backwards(self, app_label, schema_editor, from_state, to_state)
 
 
 class AddTextIndex(Operation):
@@ -33,15 +66,41 @@ class AddTextIndex(Operation):
         """Change nothing: no model declares the index."""
 
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        if schema_editor.connection.vendor == "postgresql":
-            schema_editor.execute(
-                f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {self.name} ON {self.table} "
-                f"USING gin (to_tsvector('simple', {self.column}))"
-            )
+        if schema_editor.connection.vendor == "postgresql" and not _is_valid_index(schema_editor, self.name):
+            with without_lock_timeout(schema_editor.connection):
+                schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {self.name}")
+                schema_editor.execute(
+                    f"CREATE INDEX CONCURRENTLY {self.name} ON {self.table} "
+                    f"USING gin (to_tsvector('simple', {self.column}))"
+                )
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         if schema_editor.connection.vendor == "postgresql":
-            schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {self.name}")
+            with without_lock_timeout(schema_editor.connection):
+                schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {self.name}")
 
     def describe(self) -> str:
         return f"Make the text index {self.name}"
+
+
+def _is_valid_index(schema_editor: Any, name: str) -> bool | None:
+    """Return None if there is no index of this name, and False if its creation was interrupted."""
+    with schema_editor.connection.cursor() as cursor:
+        cursor.execute(INDEX_IS_VALID[schema_editor.connection.vendor], [name])
+        row = cursor.fetchone()
+    return row and bool(row[0])
+
+
+@contextmanager
+def without_lock_timeout(connection: BaseDatabaseWrapper) -> Iterator[None]:
+    """Let statements wait for all transactions before them, as concurrent ones do: no client waits for those."""
+    if connection.vendor != "postgresql":
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('lock_timeout'), set_config('lock_timeout', '0', false)")
+        (timeout, _) = cursor.fetchone()
+        try:
+            yield
+        finally:
+            cursor.execute("SELECT set_config('lock_timeout', %s, false)", [timeout])

@@ -56,7 +56,7 @@ class Category(models.Model):
 
     type = models.ForeignKey(ProductType, on_delete=models.PROTECT, related_name="categories")
     parent = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="children")
-    depth = models.PositiveSmallIntegerField(default=0, editable=False)
+    depth = models.PositiveSmallIntegerField(default=0, db_default=0, editable=False)
     name = models.CharField(max_length=255)
     slug = SlugField(max_length=255, validators=[validate_slug])
     language = models.CharField(max_length=16, default="en")

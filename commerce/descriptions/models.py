@@ -57,6 +57,7 @@ class DescriptionDraft(models.Model):
     written = models.TextField(_("generated text"), editable=False)
     is_fallback = models.BooleanField(
         default=False,
+        db_default=False,
         editable=False,
         help_text="No text of the model kept to the given facts, so this one only states them.",
     )

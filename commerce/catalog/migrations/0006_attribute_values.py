@@ -50,7 +50,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='category',
             name='depth',
-            field=models.PositiveSmallIntegerField(default=0, editable=False),
+            field=models.PositiveSmallIntegerField(db_default=0, default=0, editable=False),
         ),
         migrations.AddField(
             model_name='category',
@@ -61,10 +61,6 @@ class Migration(migrations.Migration):
             model_name='variation',
             name='image',
             field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to='commerce_attachments.attachment'),
-        ),
-        migrations.AddIndex(
-            model_name='variation',
-            index=models.Index(condition=models.Q(('deleted_at__isnull', True)), fields=['quantity', 'product'], name='commerce_variation_low_stock'),
         ),
         migrations.AddField(
             model_name='productvalue',
@@ -89,14 +85,6 @@ class Migration(migrations.Migration):
             model_name='product',
             name='tags',
             field=models.ManyToManyField(blank=True, related_name='products', to='commerce_catalog.tag'),
-        ),
-        migrations.AddIndex(
-            model_name='product',
-            index=models.Index(fields=['updated_at'], name='commerce_product_updated'),
-        ),
-        migrations.AddIndex(
-            model_name='product',
-            index=models.Index(fields=['language', 'status', 'deleted_at', 'shop', 'type', 'currency', 'min_price', 'ratings', 'quantity'], name='commerce_product_facets'),
         ),
         migrations.AddField(
             model_name='variationvalue',

@@ -13,6 +13,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='descriptiondraft',
             name='is_fallback',
-            field=models.BooleanField(default=False, editable=False, help_text='No text of the model kept to the given facts, so this one only states them.'),
+            field=models.BooleanField(db_default=False, default=False, editable=False, help_text='No text of the model kept to the given facts, so this one only states them.'),
         ),
     ]

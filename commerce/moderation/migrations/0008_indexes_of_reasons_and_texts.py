@@ -2,7 +2,7 @@ from datetime import timedelta
 
 from django.db import migrations, models
 
-from shared.migration_operations import AddIndexBesideWrites, AddTextIndex
+from shared.migration_operations import AddIndexBesideWrites, AddTextIndex, RemoveIndexBesideWrites
 
 
 def fill_due_times(apps, schema_editor):
@@ -23,19 +23,19 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.RunPython(fill_due_times, migrations.RunPython.noop),
-        migrations.RemoveIndex(
+        RemoveIndexBesideWrites(
             model_name='case',
             name='commerce_queue_newest',
         ),
-        migrations.RemoveIndex(
+        RemoveIndexBesideWrites(
             model_name='case',
             name='commerce_queue_oldest',
         ),
-        migrations.RemoveIndex(
+        RemoveIndexBesideWrites(
             model_name='case',
             name='commerce_queue_reports',
         ),
-        migrations.RemoveIndex(
+        RemoveIndexBesideWrites(
             model_name='case',
             name='commerce_queue_weight',
         ),

@@ -1,10 +1,7 @@
 from django.db import migrations, models
 
-from shared.migration_operations import AddIndexBesideWrites
-
 
 class Migration(migrations.Migration):
-    atomic = False
     dependencies = [("inference_batches", "0004_responses_and_messages")]
 
     operations = [
@@ -12,13 +9,5 @@ class Migration(migrations.Migration):
             model_name="batch",
             name="accept_before",
             field=models.DateTimeField(blank=True, editable=False, null=True),
-        ),
-        AddIndexBesideWrites(
-            model_name="batch",
-            index=models.Index(
-                condition=models.Q(("accept_before__isnull", False)),
-                fields=["accept_before"],
-                name="inference_batches_unaccepted",
-            ),
         ),
     ]

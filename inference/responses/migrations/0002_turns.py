@@ -3,7 +3,7 @@
 from django.conf import settings
 from django.db import migrations, models
 
-from shared.migration_operations import AddIndexBesideWrites
+from shared.migration_operations import AddIndexBesideWrites, RemoveIndexBesideWrites
 
 
 class Migration(migrations.Migration):
@@ -24,5 +24,5 @@ class Migration(migrations.Migration):
                 name="inference_responses_turns",
             ),
         ),
-        migrations.RemoveIndex(model_name="storedresponse", name="inference_responses_open"),
+        RemoveIndexBesideWrites(model_name="storedresponse", name="inference_responses_open"),
     ]

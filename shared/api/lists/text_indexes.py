@@ -16,6 +16,8 @@ from django.db import ProgrammingError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
+from shared.migration_operations import without_lock_timeout
+
 EXTENSION = "pg_trgm"
 
 logger = structlog.get_logger(__name__)
@@ -28,7 +30,7 @@ def create_text_indexes(*, using: str, **kwargs: Any) -> None:
         return
     tables = set(connection.introspection.table_names())
     concurrently = "" if connection.in_atomic_block else "CONCURRENTLY"
-    with connection.cursor() as cursor:
+    with without_lock_timeout(connection), connection.cursor() as cursor:
         _drop_invalid_indexes(cursor, [name for name, _, _ in wanted])
         for name, table, column in wanted:
             if table in tables:  # otherwise the database is migrated back to before it
