@@ -5,7 +5,7 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import httpx2
@@ -48,9 +48,9 @@ class Operations(ABC):
     def kinds(self) -> Mapping[str, tuple[Operation, int]]:
         """Return the operations by name, with their weights."""
 
-    async def run(self, count: int, *, seed: int, clients: int) -> None:
-        """Run operations: which and with what follows from the seed and their number."""
-        waiting = iter(range(count))
+    async def run(self, numbers: Iterable[int], *, seed: int, clients: int) -> None:
+        """Run the operations of these numbers: which and with what follows from the seed and the number."""
+        waiting = iter(numbers)
         try:
             async with httpx2.AsyncClient(timeout=RESPONSE_TIMEOUT_SECONDS) as self._client:
                 await asyncio.gather(*(self._work(waiting, seed) for _ in range(clients)))
@@ -131,7 +131,7 @@ async def run_under_faults(
 ) -> None:
     """Run operations of each part. The faults end when all have begun; then the rest has a minute to become known."""
     with network.faults():
-        running = [asyncio.create_task(part.run(count, seed=seed, clients=clients)) for part in parts]
+        running = [asyncio.create_task(part.run(range(count), seed=seed, clients=clients)) for part in parts]
         for part in parts:
             await part.all_begun.wait()
     for part in parts:

@@ -57,15 +57,19 @@ class ModelOperations(Operations):
 
     def learn_texts(self) -> None:
         """Store what the model answers to each prompt without faults."""
+        self.learn_generations()
+        for prompt in PROMPTS:
+            response = httpx2.post(
+                f"{self.url}/v1/responses", json=self._response_body(prompt), headers=self._headers, timeout=60
+            )
+            self._response_texts.add(text_of(response.json()))
+
+    def learn_generations(self) -> None:
         for prompt in PROMPTS:
             body = {"model": self._model, "prompt": prompt, **SAMPLING}
             response = httpx2.post(f"{self.url}/inference", json=body, headers=self._headers, timeout=60)
             assert response.status_code == 200, response.text
             self._texts[prompt] = response.json()["choices"][0]["text"]
-            response = httpx2.post(
-                f"{self.url}/v1/responses", json=self._response_body(prompt), headers=self._headers, timeout=60
-            )
-            self._response_texts.add(text_of(response.json()))
 
     def _response_body(self, prompt: str) -> dict[str, Any]:
         return {"model": self._model, "input": prompt, "temperature": 0, "max_output_tokens": 12}

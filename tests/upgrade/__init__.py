@@ -1,0 +1,1 @@
+"""An upgrade under load: the previous version from git, processes of both versions on one database, and clients."""
