@@ -18,6 +18,7 @@ from commerce.descriptions.provider.client import FAILED, ProviderBusy, Provider
 from commerce.descriptions.provider.drawing import draw_best, text_provider
 from commerce.descriptions.quotas import QuotaCharge, QuotaExceeded, QuotaOwner
 from commerce.descriptions.text import prompts
+from commerce.descriptions.text.best_text import BestText
 from commerce.descriptions.text.plain_text import MAX_DESCRIPTION_LENGTH, plain_text, strip_invisible
 from commerce.descriptions.text.prompts import DescriptionRequest
 from commerce.descriptions.text.rules import plain_statement
@@ -83,12 +84,30 @@ async def write_description(*, request: DescriptionRequest, owner: QuotaOwner, n
     return description
 
 
+async def write_variants(
+    *, request: DescriptionRequest, owner: QuotaOwner, now: datetime, count: int
+) -> list[Description]:
+    """Return up to `count` different texts for a product's name, the best first, for somebody who chooses one.
+
+    Texts that keep the rules come first, then others that the model has ended. Without one that keeps them, the first
+    is a plain statement of the given facts. All together are charged as one. Raises as `write_description` does.
+    """
+    async with _charge_call(owner, now) as call:
+        best = await draw_best(request, settings.DESCRIPTIONS_MODEL, wanted=count)
+        call.is_billable = True
+    variants = [Description(text=text) for text in best.variants]
+    return [*([] if best.text else [_fallback(best)]), *variants][:count]
+
+
 async def _write_checked(request: DescriptionRequest) -> Description:
     best = await draw_best(request, settings.DESCRIPTIONS_MODEL)
-    if best.text:
-        return Description(text=best.text)
+    return Description(text=best.text) if best.text else _fallback(best)
+
+
+def _fallback(best: BestText) -> Description:
+    """Return a plain statement of the given facts, where no text keeps the rules."""
     log.warning("description_is_fallback", model=best.model, draws=best.count, rules=sorted(best.broken))
-    return Description(text=plain_statement(request), is_fallback=True)
+    return Description(text=plain_statement(best.request), is_fallback=True)
 
 
 async def _draw_one(request: DescriptionRequest) -> str:

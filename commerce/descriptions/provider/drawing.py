@@ -28,14 +28,14 @@ def text_provider(model: str) -> Provider:
     return get_provider(base_url=settings.DESCRIPTIONS_BASE_URL, api_key=settings.DESCRIPTIONS_API_KEY, model=model)
 
 
-async def draw_best(request: DescriptionRequest, model: str) -> BestText:
-    """Draw several texts at once, up to MAX_ROUNDS times, until one is accepted, and return the best.
+async def draw_best(request: DescriptionRequest, model: str, *, wanted: int = 1) -> BestText:
+    """Draw several texts at once, up to MAX_ROUNDS times, until so many are accepted, and return the best.
 
     Every other round has the facts in another order, since a model that cannot word one order often can the other. A
     slow provider draws again only if no text keeps the rules. A failure after the first text ends the drawing. Raises
     ProviderError, ProviderBusy before it.
     """
-    best = BestText(request, model)
+    best = BestText(request, model, wanted)
     clock = asyncio.get_running_loop().time
     began = clock()
     try:
@@ -57,7 +57,7 @@ async def _draw_round(best: BestText, request: DescriptionRequest, deadline: flo
     draws = text_provider(best.model).draws(
         prompts.build_messages(request, best.model),
         max_tokens=prompts.max_tokens(request),
-        count=settings.DESCRIPTIONS_DRAWS,
+        count=max(settings.DESCRIPTIONS_DRAWS, best.wanted),
         deadline=deadline,
     )
     async with aclosing(draws):

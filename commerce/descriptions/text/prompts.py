@@ -53,6 +53,12 @@ def build_messages(request: DescriptionRequest, model: str) -> list[dict[str, st
     return [*messages, {"role": "user", "content": _user_message(request)}]
 
 
+def instructions(request: DescriptionRequest, model: str) -> str:
+    """Return the first and the last message to a model: the system message and the request, without examples."""
+    first, *_examples, last = build_messages(request, model)
+    return f"{first['content']}\n{last['content']}"
+
+
 def can_write(language: str, model: str) -> bool:
     """Return whether a model writes this language. Models that are not ours are expected to."""
     return model not in ENGLISH_MODELS or is_english(language)

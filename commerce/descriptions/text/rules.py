@@ -49,6 +49,28 @@ def broken_rules(text: str, request: DescriptionRequest, *, ended: bool, is_plai
     return list(_broken_rules(text, request, ended, is_plain))
 
 
+def unsupported_phrases(text: str, request: DescriptionRequest, *, is_plain: bool = False) -> list[str]:
+    """Return the words of a text, in lower case, by which it claims what the request does not give.
+
+    They are numbers, materials and other claims, kinds of products and uses, and with `is_plain` all words that are
+    neither given nor plain. A kind is in the singular; a phrase within another is left out.
+    """
+    given = given_texts(request)
+    known, rest = set(words_of(" ".join(given))), without(normal(text), given)
+    found = [phrase for _rule, phrase in _invented(rest, known, " ".join(given))]
+    if is_english(request.language):
+        found += [phrase for _rule, phrase in _uses(rest, known)]
+    if is_plain:
+        found += unknown_words(rest, known)
+    return [phrase for phrase in dict.fromkeys(found) if not any(_is_part(phrase, other) for other in found)]
+
+
+def missing_facts(text: str, request: DescriptionRequest) -> list[str]:
+    """Return the given facts that a text does not mention."""
+    written = normal(text)
+    return [fact for fact in (request.product_name, *request.keywords) if normal(fact) not in written]
+
+
 def plain_statement(request: DescriptionRequest) -> str:
     """Return the given facts as one line of plain text, in the words of the shop."""
     name, *facts = [plain_text(fact) or fact.strip() for fact in (request.product_name, *request.keywords)]
@@ -68,11 +90,11 @@ def _broken_rules(text: str, request: DescriptionRequest, ended: bool, is_plain:
         yield f'it repeats the request: "{label[0].strip()}"'
     known = set(words_of(" ".join(given)))
     rest = without(written, given)
-    yield from _invented(rest, known, " ".join(given))
+    yield from (rule.format(phrase) for rule, phrase in _invented(rest, known, " ".join(given)))
     if repeated := _repeated_gram(rest):
         yield f'it repeats "{repeated}"'
     if is_english(request.language):
-        yield from _uses(rest, known)
+        yield from (rule.format(phrase) for rule, phrase in _uses(rest, known))
         yield from _bad_grammar(written, normal(request.product_name), given)
     if is_plain and (unknown := next(unknown_words(rest, known), "")):
         yield f'it says "{unknown}", which is not given'
@@ -97,15 +119,15 @@ def _shortened(written: str, given: list[str]) -> str:
     return written
 
 
-def _uses(rest: str, known: set[str]) -> Iterator[str]:
-    """Yield the uses, users and occasions of a text that nobody gave."""
+def _uses(rest: str, known: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield the uses, users and occasions of a text that nobody gave, each after the rule that it breaks."""
     spaced = f" {' '.join(words_of(rest))} "
     for use in USES:
         if f" {use} " in spaced and not _is_given(use, known):
-            yield f'it names the use "{use}", which is not given'
+            yield 'it names the use "{}", which is not given', use
     for phrase in _PURPOSE.findall(rest):
         if any(word not in PLAIN_WORDS and not _is_given(word, known) for word in words_of(phrase)):
-            yield f'it names the use "{phrase}", which is not given'
+            yield 'it names the use "{}", which is not given', phrase
 
 
 def unknown_words(rest: str, known: set[str]) -> Iterator[str]:
@@ -127,25 +149,25 @@ def _bad_grammar(written: str, name: str, given: list[str]) -> Iterator[str]:
         yield "it speaks of one product and of several"
 
 
-def _invented(rest: str, known: set[str], given: str) -> Iterator[str]:
-    """Yield the claims of a text without its given facts that nobody gave."""
+def _invented(rest: str, known: set[str], given: str) -> Iterator[tuple[str, str]]:
+    """Yield the claims of a text without its given facts that nobody gave, each after the rule that it breaks."""
     numbers = set(_NUMBER.findall(given)) | {word for word in known if word in NUMBER_WORDS}
     numbers |= {str(NUMBER_WORDS[word]) for word in numbers if word in NUMBER_WORDS}
     for number in _NUMBER.findall(rest):
         if number not in numbers:
-            yield f'it states the number "{number}", which is not given'
+            yield 'it states the number "{}", which is not given', number
     for word in words_of(rest):
         if word in NUMBER_WORDS and word not in known and str(NUMBER_WORDS[word]) not in numbers:
-            yield f'it states the number "{word}", which is not given'
+            yield 'it states the number "{}", which is not given', word
     spaced = f" {' '.join(words_of(rest))} "
     for kind, claims in CLAIMS.items():
         for claim in claims:
             if f" {claim} " in spaced and not _is_given(claim, known):
-                yield f'it states the {kind} "{claim}", which is not given'
+                yield f'it states the {kind} "{{}}", which is not given', claim
     given_nouns = set(map(singular, known))
     for noun in dict.fromkeys(map(singular, _called(words_of(rest)))):
         if noun in KINDS - given_nouns:
-            yield f'it calls the product a "{noun}"'
+            yield 'it calls the product a "{}"', noun
 
 
 def _called(words: list[str]) -> Iterator[str]:
@@ -154,6 +176,10 @@ def _called(words: list[str]) -> Iterator[str]:
         if word in _COPULAS:
             following = words[index + 1 : index + 1 + MAX_NOUN_PHRASE_LENGTH]
             yield from takewhile(lambda each: each not in _AFTER_NOUNS, following)
+
+
+def _is_part(phrase: str, other: str) -> bool:
+    return phrase != other and f" {phrase} " in f" {other} "
 
 
 def _is_given(claim: str, known: set[str]) -> bool:
