@@ -1,13 +1,14 @@
-"""Views of the description writer on the product form: stream a description, use or discard its draft.
+"""Views of the description writer on the product form: write variants, use or discard their drafts.
 
-The page's script reads their JSON and events. They are coroutines, because writing a description takes long.
+The page's script reads their JSON. They are coroutines, because writing a description takes long.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
 from typing import Any
 
-from django.http import HttpRequest, JsonResponse, StreamingHttpResponse
+from django.conf import settings
+from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 from django.utils.translation import gettext as _
@@ -18,9 +19,16 @@ from commerce.descriptions import drafts, quotas, services
 from commerce.descriptions.admin.forms import OptionsForm, TextForm, first_error
 from commerce.descriptions.admin.labels import translate_error
 from commerce.descriptions.database_threads import run_in_thread
-from commerce.descriptions.streaming import STREAM_HEADERS, DescriptionEvents
+from commerce.descriptions.quotas import QuotaOwner
+from commerce.descriptions.services import Description
+from commerce.descriptions.text import prompts
+from commerce.descriptions.text.prompts import DescriptionRequest
+from commerce.descriptions.writer.marked_drafts import mark_drafts
 from shared.accounts.models import User
 from shared.api.errors import ApiError
+from shared.api.query_params import parse_integer
+
+VARIANTS_COUNT = 3
 
 AsyncView = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
 
@@ -45,37 +53,30 @@ def staff_json_view(view: AsyncView) -> AsyncView:
 
 @staff_json_view
 async def write(request: HttpRequest, user: User, product_id: int) -> HttpResponseBase:
-    """Stream a description of the product as events. The last one has the id of its draft."""
+    """Write variants of a description of the product, and return them as drafts with what the model was told."""
     form = OptionsForm(request.POST)
     if not form.is_valid():
         return _form_error(form)
-    product = await run_in_thread(_find_product, user, product_id)
+    product = await run_in_thread(services.find_product, user=user, product_id=product_id)
     description_request = form.to_request(product)
     owner = quotas.find_owner(user=user, product=product)
-
-    async def finish(text: str) -> dict[str, Any]:
-        now = timezone.now()
-        draft = await run_in_thread(
-            services.save_draft, product=product, author=user, request=description_request, text=text, now=now
-        )
-        status = await run_in_thread(quotas.get_status, owner=owner, now=now)
-        return {"description": text, "draft_id": draft.pk, "left": status.left, "unchecked": True}
-
-    pieces = services.stream_description(request=description_request, owner=owner, now=timezone.now())
-    events = DescriptionEvents(pieces, finish)
-    await events.start()
-    return StreamingHttpResponse(events, content_type="text/event-stream", headers=STREAM_HEADERS)
+    variants = await services.write_variants(
+        request=description_request, owner=owner, now=timezone.now(), count=VARIANTS_COUNT
+    )
+    return JsonResponse(await run_in_thread(_save_variants, user, product, owner, description_request, variants))
 
 
 @staff_json_view
 async def use(request: HttpRequest, user: User, draft_id: int) -> HttpResponseBase:
-    """Make the text on the page the product's description."""
+    """Make the text on the page the product's description, and discard the `other` variants."""
     form = TextForm(request.POST)
     if not form.is_valid():
         return _form_error(form)
     draft = await run_in_thread(
         drafts.accept_draft, draft_id=draft_id, actor=user, text=form.cleaned_data["text"], now=timezone.now()
     )
+    others = [number for text in request.POST.getlist("other") if (number := parse_integer(text)) is not None]
+    await run_in_thread(drafts.discard_drafts, draft_ids=others, actor=user, now=timezone.now())
     return JsonResponse({"description": draft.text})
 
 
@@ -86,11 +87,31 @@ async def discard(request: HttpRequest, user: User, draft_id: int) -> HttpRespon
     return JsonResponse({})
 
 
-def _find_product(user: User, product_id: int) -> Product:
-    product = Product.objects.managed_by(user).filter(pk=product_id).first()
-    if product is None:
-        raise ApiError(404, services.PRODUCT_NOT_FOUND)
-    return product
+def _save_variants(
+    user: User, product: Product, owner: QuotaOwner, request: DescriptionRequest, variants: Sequence[Description]
+) -> dict[str, Any]:
+    """Save the variants as drafts, the best as the newest, and return the fields of the response."""
+    now = timezone.now()
+    saved = [
+        services.save_draft(
+            product=product, author=user, request=request, text=each.text, is_fallback=each.is_fallback, now=now
+        )
+        for each in reversed(variants)
+    ]
+    return {
+        "told": prompts.instructions(request, settings.DESCRIPTIONS_MODEL),
+        "left": quotas.get_status(owner=owner, now=now).left,
+        "variants": [
+            {
+                "draft_id": marked.draft.pk,
+                "parts": [[part.text, part.is_marked] for part in marked.parts],
+                "unsupported": marked.unsupported,
+                "missing": marked.missing,
+                "is_fallback": marked.draft.is_fallback,
+            }
+            for marked in mark_drafts(product, saved[::-1])
+        ],
+    }
 
 
 def _form_error(form: Any) -> JsonResponse:

@@ -10,6 +10,8 @@ from commerce.descriptions import quotas
 from commerce.descriptions.models import DescriptionDraft
 from commerce.descriptions.options import LENGTHS, TONES
 from commerce.descriptions.quotas import QuotaOwner
+from commerce.descriptions.writer.keywords import propose_keywords
+from commerce.descriptions.writer.marked_drafts import mark_drafts
 
 MAX_SHOWN_DRAFTS = 5
 
@@ -22,7 +24,8 @@ def description_writer(product: Product) -> dict[str, Any]:
     drafts = DescriptionDraft.objects.filter(product=product).open().order_by("-created_at", "-id")
     return {
         "product": product,
-        "drafts": drafts[:MAX_SHOWN_DRAFTS],
+        "drafts": mark_drafts(product, drafts[:MAX_SHOWN_DRAFTS]),
+        "keywords": ", ".join(propose_keywords(product)),
         "quota": quotas.get_status(owner=QuotaOwner(shop_id=product.shop_id), now=timezone.now()),
         "tones": TONES.items(),
         "lengths": LENGTHS.items(),

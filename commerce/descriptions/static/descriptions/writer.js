@@ -1,5 +1,5 @@
-// Description writer of the product form: requests a description and shows it as it is written. Texts of users and
-// models are only ever set as values or text content, never parsed as HTML.
+// Description writer of the product form: requests variants of a description, of which one is chosen, edited and used.
+// Texts of users and models are only ever set as values or text content, never parsed as HTML.
 "use strict";
 
 (() => {
@@ -7,30 +7,22 @@
   const description = document.getElementById("id_description");
   if (!panel || !description) return;
   const element = (name) => document.getElementById(`writer-${name}`);
-  const [write, stop, status, result, text, use, discard] =
-    ["write", "stop", "status", "result", "text", "use", "discard"].map(element);
-  let draftId = null; // id of the shown draft, once its text is complete
-  let request = null; // an AbortController while a text is written
+  const [write, stop, status, result, told, variants, editor, text, use, discard] =
+    ["write", "stop", "status", "result", "told", "variants", "editor", "text", "use", "discard"].map(element);
+  let draftId = null; // of the draft in the editor
+  let request = null; // an AbortController while texts are written
 
   const token = () => document.querySelector("[name=csrfmiddlewaretoken]").value;
   const buildUrl = (name, id) => panel.dataset[name].replace("/0/", `/${id}/`);
+  const label = (name, value) => panel.dataset[name].replace("#", () => value);
 
   function showStatus(message, isError = false) {
     status.textContent = message;
     status.classList.toggle("writer-wrong", isError);
   }
 
-  function show({ isWriting = false, id = null } = {}) {
-    draftId = id;
-    write.disabled = isWriting;
-    stop.hidden = !isWriting;
-    text.readOnly = id === null;
-    text.setAttribute("aria-busy", String(isWriting));
-    use.hidden = discard.hidden = id === null;
-  }
-
   async function post(url, fields, signal) {
-    const body = new URLSearchParams({ ...fields, csrfmiddlewaretoken: token() });
+    const body = new URLSearchParams([...fields, ["csrfmiddlewaretoken", token()]]);
     return fetch(url, { method: "POST", body, signal, headers: { Accept: "application/json" } });
   }
 
@@ -39,64 +31,74 @@
     return (isJson && (await response.json()).message) || panel.dataset.failed;
   }
 
-  async function* readEvents(response) {
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    let buffer = "";
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      const events = (buffer + value).split("\n\n");
-      buffer = events.pop();
-      for (const event of events) if (event.startsWith("data: ")) yield JSON.parse(event.slice(6));
-    }
-  }
-
   async function start() {
     if (request) return;
     request = new AbortController();
-    text.value = "";
-    result.hidden = false;
-    show({ isWriting: true });
+    setWriting(true);
+    closeEditor();
+    result.hidden = true;
     stop.focus();
     showStatus(panel.dataset.writing);
-    try {
-      await read(request.signal);
-    } catch {
-      show();
-      showStatus(request.signal.aborted ? panel.dataset.stopped : panel.dataset.cut, !request.signal.aborted);
-    }
+    const written = await writeVariants(request.signal);
     request = null;
-    if (draftId === null) return write.focus();
-    text.focus({ preventScroll: true });
-    use.scrollIntoView({ block: "center" }); // the buttons at the bottom of the page would cover it
-  }
-
-  async function read(signal) {
-    const options = {
-      tone: element("tone").value, max_words: element("words").value,
-      language: element("language").value, keywords: element("keywords").value,
-    };
-    const response = await post(panel.dataset.writeUrl, options, signal);
-    if (!response.ok || response.redirected) {
-      const message = await errorMessage(response);
-      result.hidden = true;
-      show();
-      return showStatus(message, true);
-    }
-    for await (const event of readEvents(response)) {
-      if (event.error) break;
-      if (event.done) return finish(event);
-      text.value += event.text;
-      text.scrollTop = text.scrollHeight;
-    }
-    throw new Error("not complete");
-  }
-
-  function finish(event) {
-    text.value = event.description;
-    show({ id: event.draft_id });
+    setWriting(false);
+    if (!written) return write.focus();
+    told.textContent = written.told;
+    variants.replaceChildren(...written.variants.map(variantCard));
+    result.hidden = false;
+    if (written.left !== null) element("left").textContent = label("left", written.left);
     showStatus(panel.dataset.ready);
-    if (event.left !== null) element("left").textContent = panel.dataset.left.replace("#", event.left);
+    variants.focus({ preventScroll: true });
+    result.scrollIntoView({ block: "nearest" });
+  }
+
+  function setWriting(isWriting) {
+    write.disabled = isWriting;
+    stop.hidden = !isWriting;
+    panel.setAttribute("aria-busy", String(isWriting));
+  }
+
+  async function writeVariants(signal) {
+    const options = ["tone", "words", "language", "keywords"].map((name) => [name === "words" ? "max_words" : name, element(name).value]);
+    try {
+      const response = await post(panel.dataset.writeUrl, options, signal);
+      if (response.ok && !response.redirected) return await response.json();
+      showStatus(await errorMessage(response), true);
+    } catch {
+      showStatus(signal.aborted ? panel.dataset.stopped : panel.dataset.failed, !signal.aborted);
+    }
+    return null;
+  }
+
+  function variantCard(variant, index) {
+    const card = document.createElement("li");
+    card.dataset.draft = variant.draft_id;
+    const body = paragraph("writer-draft", variant.parts.map(([part, isMarked]) => (isMarked ? mark(part) : part)));
+    body.dir = "auto";
+    const choose = document.createElement("button");
+    choose.type = "button";
+    choose.className = "writer-button";
+    choose.textContent = label("choose", index + 1);
+    const notes = [
+      variant.is_fallback && panel.dataset.fallback,
+      variant.unsupported.length ? label("unsupported", variant.unsupported.join(", ")) : panel.dataset.supported,
+      variant.missing.length && label("missing", variant.missing.join(", ")),
+    ].filter(Boolean);
+    card.append(paragraph("writer-title", [label("variant", index + 1)]), body, ...notes.map((note) => paragraph("writer-soft", [note])), choose);
+    return card;
+  }
+
+  function paragraph(className, children) {
+    const made = document.createElement("p");
+    made.className = className;
+    made.append(...children);
+    return made;
+  }
+
+  function mark(words) {
+    const made = document.createElement("mark");
+    made.textContent = words;
+    return made;
   }
 
   async function decide(url, fields) {
@@ -115,34 +117,45 @@
 
   async function useDraft() {
     if (description.value !== description.defaultValue && !window.confirm(panel.dataset.replace)) return;
-    const saved = await decide(buildUrl("useUrl", draftId), { text: text.value });
+    const ids = [...variants.children].map((card) => card.dataset.draft);
+    const others = ids.includes(draftId) ? ids.filter((id) => id !== draftId) : [];
+    const saved = await decide(buildUrl("useUrl", draftId), [["text", text.value], ...others.map((id) => ["other", id])]);
     if (!saved) return;
     description.value = description.defaultValue = saved.description;
-    close(panel.dataset.used);
+    [draftId, ...others].forEach(removeDraft);
+    closeEditor();
+    showStatus(panel.dataset.used);
     description.focus();
   }
 
   async function discardDraft() {
-    if (await decide(buildUrl("discardUrl", draftId), {})) {
-      close(panel.dataset.discarded);
-      write.focus();
-    }
+    if (!(await decide(buildUrl("discardUrl", draftId), []))) return;
+    removeDraft(draftId);
+    closeEditor();
+    showStatus(panel.dataset.discarded);
+    (result.hidden ? write : variants).focus();
   }
 
-  function close(message) {
-    panel.querySelector(`[data-draft="${draftId}"]`)?.remove();
-    result.hidden = true;
-    show();
-    showStatus(message);
+  function removeDraft(id) {
+    panel.querySelectorAll(`[data-draft="${id}"]`).forEach((shown) => shown.remove());
+    result.hidden = !variants.children.length;
   }
 
   function openDraft(draft) {
     if (request) return;
-    result.hidden = false;
+    closeEditor();
+    draft.classList.add("writer-chosen");
+    draftId = draft.dataset.draft;
     text.value = draft.querySelector(".writer-draft").textContent;
-    show({ id: draft.dataset.draft });
-    showStatus("");
-    text.focus();
+    editor.hidden = false;
+    text.focus({ preventScroll: true });
+    use.scrollIntoView({ block: "center" }); // the buttons at the bottom of the page would cover it
+  }
+
+  function closeEditor() {
+    draftId = null;
+    editor.hidden = true;
+    panel.querySelector(".writer-chosen")?.classList.remove("writer-chosen");
   }
 
   write.addEventListener("click", start);
@@ -161,6 +174,5 @@
   });
 
   description.parentElement.append(panel);
-  show();
   panel.hidden = false;
 })();
