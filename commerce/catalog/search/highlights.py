@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-
-from django.utils.html import escape
+from html import escape
 
 SNIPPET_LENGTH = 160
 MIN_STEM_LENGTH = 4

@@ -1,12 +1,13 @@
 """Full text in PostgreSQL: a tsvector column with a GIN index, and trigrams of the words where pg_trgm is installed."""
 
 from collections.abc import Collection, Sequence
+from functools import cache
 
 from django.db import connection
 from django.db.models.functions import Length
 
 from commerce.catalog.search.models import SearchWord
-from commerce.catalog.search.words import MAX_RANKED, RankedWord
+from commerce.catalog.search.words import MAX_RANKED, FoundWord, RankedWord
 
 DOCUMENTS = "commerce_search_searchdocument"
 CONFIGURATIONS = {
@@ -66,32 +67,33 @@ def matching_ids(words: Sequence[RankedWord], language: str, limit: int) -> list
         return [product_id for (product_id,) in cursor.fetchall()]
 
 
+def find_words(words: Sequence[str], language: str, *, max_count: int, max_ids: int) -> list[FoundWord]:
+    """Return each word with the number of its products, at most `max_count`, and the ids of some."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT cardinality(ids), ids[1:%s], numnode(query) > 0 "  # nosec B608
+            "FROM unnest(%s::text[]) WITH ORDINALITY AS word (text, number) "
+            "CROSS JOIN LATERAL (SELECT plainto_tsquery(%s::regconfig, word.text) AS query OFFSET 0) parsed "
+            f"CROSS JOIN LATERAL (SELECT ARRAY(SELECT product_id FROM {DOCUMENTS} d "
+            "WHERE d.text @@ query AND language = %s LIMIT %s) AS ids OFFSET 0) found ORDER BY number",
+            [max_ids, list(words), _configuration(language), language, max_count],
+        )
+        return [FoundWord(*row) for row in cursor.fetchall()]
+
+
 def count_matches(words: Sequence[Sequence[str]], language: str, limit: int) -> list[int]:
     """Return for each word, a list of spellings, the number of products with it, at most `limit`."""
     counts = [
-        f"(SELECT count(*) FROM (SELECT FROM {DOCUMENTS} WHERE text @@ ({_query(word)}) LIMIT %s) found)"  # nosec B608
+        f"(SELECT count(*) FROM (SELECT FROM {DOCUMENTS} WHERE text @@ ({_query(word)}) AND language = %s "  # nosec B608
+        "LIMIT %s) found)"
         for word in words
     ]
     parameters: list[str | int] = []
     for word in words:
-        parameters += [*_with_configuration(word, language), limit]
+        parameters += [*_with_configuration(word, language), language, limit]
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {', '.join(counts)}", parameters)
         return [int(count) for count in cursor.fetchone()]
-
-
-def ids_with(words: Sequence[str], language: str, limit: int) -> list[list[int]]:
-    """Return for each word the ids of some products with it, at most `limit`."""
-    found = [
-        f"ARRAY(SELECT product_id FROM {DOCUMENTS} WHERE text @@ {_query([word])} AND language = %s LIMIT %s)"  # nosec B608
-        for word in words
-    ]
-    parameters: list[str | int] = []
-    for word in words:
-        parameters += [*_with_configuration([word], language), language, limit]
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {', '.join(found)}", parameters)
-        return [list(ids) for ids in cursor.fetchone()]
 
 
 def names_with_prefix(words: Sequence[str], language: str, limit: int) -> list[int]:
@@ -111,37 +113,37 @@ def add_words(last_id: int) -> None:
 
 
 def similar_words(words: Sequence[str], language: str, limit: int) -> list[list[str]]:
-    """Return for each word some that resemble it, at most `limit`; none for a word without content."""
-    has_content = [f"numnode({_query([word])}) > 0" for word in words]
+    """Return for each word some that resemble it, at most `limit`."""
+    if not has_trigrams():
+        return [_words_with_first_letter(word, language) for word in words]
+    similar_to = (
+        "ARRAY(SELECT word FROM commerce_search_searchword WHERE length(word) BETWEEN %s AND %s "
+        "AND UPPER(word::text) %% UPPER(%s) AND language = %s "
+        "ORDER BY similarity(UPPER(word::text), UPPER(%s)) DESC LIMIT %s)"
+    )
+    parameters = [value for word in words for value in (*_similar_lengths(word), word, language, word, limit)]
     with connection.cursor() as cursor:
-        cursor.execute(
-            f"SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'pg_trgm'), ARRAY[{', '.join(has_content)}]",  # nosec B608
-            _with_configuration(words, language),
-        )
-        has_trigrams, contents = cursor.fetchone()
-        looked_up = [word for word, has_content in zip(words, contents, strict=True) if has_content]
-        if not has_trigrams:
-            similar = [_words_with_first_letter(word, language) for word in looked_up]
-        elif looked_up:
-            similar_to = (
-                "ARRAY(SELECT word FROM commerce_search_searchword WHERE UPPER(word::text) %% UPPER(%s) "
-                "AND language = %s ORDER BY similarity(UPPER(word::text), UPPER(%s)) DESC LIMIT %s)"
-            )
-            parameters = [value for word in looked_up for value in (word, language, word, limit)]
-            cursor.execute(f"SELECT {', '.join([similar_to] * len(looked_up))}", parameters)
-            similar = [list(found) for found in cursor.fetchone()]
-        else:
-            similar = []
-    by_word = dict(zip(looked_up, similar, strict=True))
-    return [by_word.get(word, []) for word in words]
+        cursor.execute(f"SELECT {', '.join([similar_to] * len(words))}", parameters)
+        return [list(found) for found in cursor.fetchone()]
+
+
+@cache
+def has_trigrams() -> bool:
+    """Return whether pg_trgm is installed, which this process asks once."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'pg_trgm')")
+        return bool(cursor.fetchone()[0])
 
 
 def _words_with_first_letter(word: str, language: str) -> list[str]:
     words = SearchWord.objects.filter(language=language, word__startswith=word[0])
-    near = words.annotate(length=Length("word")).filter(
-        length__gte=len(word) - MAX_LENGTH_DIFFERENCE, length__lte=len(word) + MAX_LENGTH_DIFFERENCE
-    )
+    shortest, longest = _similar_lengths(word)
+    near = words.annotate(length=Length("word")).filter(length__gte=shortest, length__lte=longest)
     return list(near.values_list("word", flat=True)[:MAX_SCANNED_WORDS])
+
+
+def _similar_lengths(word: str) -> tuple[int, int]:
+    return len(word) - MAX_LENGTH_DIFFERENCE, len(word) + MAX_LENGTH_DIFFERENCE
 
 
 def _configuration(language: str) -> str:

@@ -15,10 +15,10 @@ from commerce.catalog.models import Product
 from commerce.catalog.search.lookups import IdIn, products_with_images
 from commerce.catalog.search.models import SearchDocument
 from commerce.catalog.search.permitted import PermittedProducts
-from commerce.catalog.search.spelling import spellings
+from commerce.catalog.search.spelling import spell_words
 from commerce.catalog.search.text_index import text_index
 from commerce.catalog.search.vectors.semantic import QueryComparison, similar_ids
-from commerce.catalog.search.words import MAX_SELECTED, query_words, rank_words
+from commerce.catalog.search.words import query_words, rank_words
 from shared.api.errors import ValidationFailed
 from shared.api.limits.query_limits import MAX_QUERY_SECONDS, QueryTimeout, limit_query_time
 
@@ -104,12 +104,12 @@ def search(*, text: str, language: str, products: "QuerySet[Product]") -> Search
 
 def search_words(*, text: str, language: str, permitted: PermittedProducts) -> SearchResult:
     """Return the permitted products in a language that match any word of a text."""
-    index, words = text_index(), spellings(query_words(text), language, permitted)
-    ranked = rank_words(words, index.count_matches(words, language, MAX_SELECTED + 1)) if words else []
+    index, words = text_index(), spell_words(query_words(text), language, permitted)
+    ranked = rank_words(words)
     product_ids: list[int] = []
     if ranked:
         product_ids = permitted.best(lambda count: index.matching_ids(ranked, language, count), MAX_RESULTS)
-    return SearchResult(product_ids=product_ids, words=[spelling for word in words for spelling in word])
+    return SearchResult(product_ids=product_ids, words=[spelling for word in words for spelling in word.spellings])
 
 
 def similar_products(*, product: Product, products: "QuerySet[Product]", limit: int) -> list[Product]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db import connection
 
-from commerce.catalog.search.words import ENGLISH, MAX_RANKED, MAX_SELECTED, RankedWord
+from commerce.catalog.search.words import ENGLISH, MAX_RANKED, MAX_SELECTED, FoundWord, RankedWord
 
 # bm25 weights of the columns: a word in the name counts more than in the description, and there more than in the shop.
 RANKED = "rank MATCH 'bm25(10.0, 3.0, 1.0)'"
@@ -61,6 +61,13 @@ def matching_ids(words: Sequence[RankedWord], language: str, limit: int) -> list
         return [product_id for (product_id,) in cursor.fetchall()]
 
 
+def find_words(words: Sequence[str], language: str, *, max_count: int, max_ids: int) -> list[FoundWord]:
+    """Return each word with the number of its products, at most `max_count`, and the ids of some."""
+    counts = count_matches([[word] for word in words], language, max_count)
+    found = zip(counts, _ids_with(words, language, max_ids), strict=True)
+    return [FoundWord(count, product_ids) for count, product_ids in found]
+
+
 def count_matches(words: Sequence[Sequence[str]], language: str, limit: int) -> list[int]:
     """Return for each word, a list of spellings, the number of products with it, at most `limit`."""
     table = _table(language)
@@ -71,7 +78,7 @@ def count_matches(words: Sequence[Sequence[str]], language: str, limit: int) -> 
         return [int(number) for number in cursor.fetchone()]
 
 
-def ids_with(words: Sequence[str], language: str, limit: int) -> list[list[int]]:
+def _ids_with(words: Sequence[str], language: str, limit: int) -> list[list[int]]:
     """Return for each word the ids of some products with it, at most `limit`."""
     table, (condition, parameters) = _table(language), _of_language(language)
     found = (

@@ -33,24 +33,39 @@ _STOP_WORDS = frozenset(_STOP_WORDS_TEXT.split())
 
 
 @dataclass(frozen=True)
-class RankedWord:
-    """A word of a query with its corrections, and the number of products that have it.
+class FoundWord:
+    """A word in the index: the number of products that have it and the ids of some, both up to a limit."""
+
+    count: int
+    product_ids: Sequence[int]
+    has_content: bool = True
+
+
+@dataclass(frozen=True)
+class SpelledWord:
+    """A word of a query with its corrections, and the number of products that have one of them, up to a limit."""
+
+    spellings: Sequence[str]
+    count: int
+
+
+@dataclass(frozen=True)
+class RankedWord(SpelledWord):
+    """A word of a query that products have.
 
     Products need a word that `selects`. The common words only rank those, or most of a large shop would be ranked.
     """
 
-    spellings: Sequence[str]
-    count: int
     selects: bool
 
 
-def rank_words(words: Sequence[Sequence[str]], counts: Sequence[int]) -> list[RankedWord]:
+def rank_words(words: Sequence[SpelledWord]) -> list[RankedWord]:
     """Return the words that products have, the rarest first, which select."""
     ranked: list[RankedWord] = []
     total = 0
-    for count, spellings in sorted((count, list(word)) for count, word in zip(counts, words, strict=True) if count):
-        total += count
-        ranked.append(RankedWord(spellings, count, selects=not ranked or total <= MAX_SELECTED))
+    for word in sorted((word for word in words if word.count), key=lambda word: (word.count, list(word.spellings))):
+        total += word.count
+        ranked.append(RankedWord(word.spellings, word.count, selects=not ranked or total <= MAX_SELECTED))
     return ranked
 
 
