@@ -203,7 +203,8 @@ class _ColumnCounter(_DatabaseCounter):
             elif name in _SLUG_MASKS:
                 mask = _SLUG_MASKS[name](columns, value)
             else:
-                mask = columns.with_ids(self.filtered(query).values_list("pk", flat=True))
+                ids = self.require_valid(query).ids_of_text()
+                mask = columns.with_ids(self.filtered(query).values_list("pk", flat=True) if ids is None else ids)
             self._found[query] = mask
         return self._found[query]
 

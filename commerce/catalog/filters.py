@@ -218,19 +218,26 @@ class ProductFilters(ListFilterSet):
             raise ValidationFailed({self.text_parameter: [f"Send at most {MAX_SEARCH_LENGTH} characters."]})
         if self.text_parameter == "search":
             self.data = self._without_search()
-        language = self.form.cleaned_data["language"] or DEFAULT_LANGUAGE
-        return self._search(text, language, queryset).restrict(super().filter_queryset(queryset))
+        return self._search(text, queryset).restrict(super().filter_queryset(queryset))
 
-    def _search(self, text: str, language: str, products: QuerySet[Any]) -> SearchResult:
+    def ids_of_text(self) -> Sequence[int] | None:
+        """Return the ids of the products that the text finds, or None without a text or with other filters."""
+        text = self._text()
+        return self._search(text, self.queryset).product_ids if text and self._is_text_alone() else None
+
+    def _is_text_alone(self) -> bool:
+        others = (self.base_filters.keys() | {"search"}) - {self.text_parameter, "language"}
+        return not any(self.data.get(name) for name in others)
+
+    def _search(self, text: str, products: QuerySet[Any]) -> SearchResult:
         """Return the result of the request's search, which its facets use too."""
+        language = self.form.cleaned_data["language"] or DEFAULT_LANGUAGE
         key = (text, language)
         if getattr(self.request, "search_key", None) != key:
             with limit_search(self.text_parameter):
                 result = search(text=text, language=language, products=products)
             is_ranking = self.data.get("orderBy") not in self.order_fields
-            others = self.base_filters.keys() - {self.text_parameter, "language"} | {"search"}
-            is_whole = not any(self.data.get(name) for name in others)
-            self.request.search_result = replace(result, is_ranking=is_ranking, is_whole=is_whole)
+            self.request.search_result = replace(result, is_ranking=is_ranking, is_whole=self._is_text_alone())
             self.request.search_key = key
         return search_result_of(self.request)
 
