@@ -15,7 +15,8 @@ from commerce.catalog.search.models import SearchDocument, SearchWord
 from commerce.catalog.search.text_index import text_index
 from commerce.catalog.search.words import spelling_words
 
-BATCH_SIZE = 100  # products per transaction: writers of a shop wait for some 20 ms
+BATCH_SIZE = 50  # products per transaction: writers of a shop wait for some 10 ms
+MAX_PAUSE_SECONDS = 0.05  # between transactions, in which those writers have their turn
 MAX_RUN_SECONDS = 60.0
 MAX_SPELLING_TEXT = 2000  # characters of a description whose words are corrections
 MAX_WORDS_PER_QUERY = 10_000  # SQLite takes 32,766 parameters
@@ -26,10 +27,12 @@ def update_index(*, max_seconds: float = MAX_RUN_SECONDS) -> int:
     give_up_at, count = time.monotonic() + max_seconds, 0
     stale = _stale_ids()
     while stale and time.monotonic() < give_up_at:
-        batch, stale = stale[:BATCH_SIZE], stale[BATCH_SIZE:]
+        batch, stale, began = stale[:BATCH_SIZE], stale[BATCH_SIZE:], time.monotonic()
         if not _update(batch):
             return count  # another process does it
         count += len(batch)
+        if stale:
+            time.sleep(min(time.monotonic() - began, MAX_PAUSE_SECONDS))
     return count
 
 
