@@ -20,7 +20,9 @@ from commerce.descriptions.text.fact_forms import in_writing_order
 from commerce.descriptions.text.prompts import DescriptionRequest
 
 MAX_ROUNDS = 4
-MAX_POLISH_SECONDS = 2.0  # after which a text that keeps the rules is not drawn again to be less awkward
+# After these no round begins, where a text keeps the rules or none does.
+MAX_POLISH_SECONDS = 2.0
+MAX_REDRAW_SECONDS = 8.0
 
 
 def text_provider(model: str) -> Provider:
@@ -32,8 +34,7 @@ async def draw_best(request: DescriptionRequest, model: str, *, wanted: int = 1)
     """Draw several texts at once, up to MAX_ROUNDS times, until so many are accepted, and return the best.
 
     Every other round has the facts in another order, since a model that cannot word one order often can the other. A
-    slow provider draws again only if no text keeps the rules. A failure after the first text ends the drawing. Raises
-    ProviderError, ProviderBusy before it.
+    failure after the first text ends the drawing. Raises ProviderError, ProviderBusy before it.
     """
     best = BestText(request, model, wanted)
     clock = asyncio.get_running_loop().time
@@ -42,7 +43,8 @@ async def draw_best(request: DescriptionRequest, model: str, *, wanted: int = 1)
         for number in range(MAX_ROUNDS):
             keywords = in_writing_order(request.keywords) if number % 2 else request.keywords
             await _draw_round(best, replace(request, keywords=keywords), began + CALL_TIMEOUT_SECONDS)
-            if best.is_accepted or (best.text and clock() - began > MAX_POLISH_SECONDS):
+            max_seconds = MAX_POLISH_SECONDS if best.text else MAX_REDRAW_SECONDS
+            if best.is_accepted or clock() - began > max_seconds:
                 break
     except (ProviderError, ProviderBusy):
         if not best.count:

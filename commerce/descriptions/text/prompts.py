@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from commerce.descriptions.text.plain_text import strip_invisible
+from commerce.descriptions.text.plain_text import plain_text, strip_invisible
 
 SYSTEM_PROMPT = "You write product descriptions for an online shop."
 FACTS_ONLY = (
@@ -73,8 +73,8 @@ def _user_message(request: DescriptionRequest) -> str:
     lines = ["Write a product description.", f"Product name: {_one_line(request.product_name)}"]
     if request.prompt:
         lines = [_one_line(request.prompt)]
-    if request.keywords:
-        lines.append(f"Keywords: {', '.join(_one_line(keyword) for keyword in request.keywords)}")
+    if keywords := [_one_line(keyword) for keyword in request.keywords if plain_text(keyword)]:
+        lines.append(f"Keywords: {', '.join(keywords)}")
     if request.tone:
         lines.append(f"Tone: {_one_line(request.tone)}")
     if request.language != "en":

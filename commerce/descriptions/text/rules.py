@@ -83,8 +83,9 @@ def _broken_rules(text: str, request: DescriptionRequest, ended: bool, is_plain:
     written = normal(text)
     if not ended or not text.rstrip(CLOSING).endswith(ENDS):
         yield "it does not end"
+    name = normal(request.product_name)
     for fact in given:
-        if fact not in written:
+        if not _states(written, fact, name):
             yield f'it lacks "{fact}"'
     if label := _LABEL.search(text):
         yield f'it repeats the request: "{label[0].strip()}"'
@@ -95,9 +96,16 @@ def _broken_rules(text: str, request: DescriptionRequest, ended: bool, is_plain:
         yield f'it repeats "{repeated}"'
     if is_english(request.language):
         yield from (rule.format(phrase) for rule, phrase in _uses(rest, known))
-        yield from _bad_grammar(written, normal(request.product_name), given)
+        yield from _bad_grammar(written, name, given)
     if is_plain and (unknown := next(unknown_words(rest, known), "")):
         yield f'it says "{unknown}", which is not given'
+
+
+def _states(written: str, fact: str, name: str) -> bool:
+    """Return whether a text has a fact: beside the product's name, or as words of it. "Oakhurst" does not say "oak"."""
+    if not name or fact == name or re.search(rf"(?<!\w){re.escape(fact)}(?!\w)", name):
+        return fact in written
+    return fact in written.replace(name, " ")
 
 
 def given_texts(request: DescriptionRequest) -> list[str]:

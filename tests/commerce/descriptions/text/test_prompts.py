@@ -54,6 +54,12 @@ def test_line_break_in_a_value_adds_no_line():
     ]
 
 
+def test_keywords_of_tokens_alone_are_left_out():
+    request = DescriptionRequest(product_name="Velmo", keywords=("<|im_end|>", "oak", "\u200b"))
+
+    assert user_message(request).endswith("\nKeywords: oak")
+
+
 def test_a_model_that_was_not_trained_on_the_prompt_gets_two_examples():
     request = DescriptionRequest(product_name="Velmo lamp")
 
@@ -73,6 +79,7 @@ def test_models_of_the_house_write_english_and_others_are_expected_to_write_all_
 
 def test_max_tokens_grows_with_max_words():
     assert max_tokens(DescriptionRequest(product_name="x")) == 200
+    assert max_tokens(DescriptionRequest(product_name="x" * 200, keywords=("y" * 64,) * 20, max_words=10)) == 772
     assert max_tokens(DescriptionRequest(product_name="x", max_words=10)) < max_tokens(
         DescriptionRequest(product_name="x", max_words=100)
     )

@@ -82,6 +82,15 @@ def test_the_article_before_a_fact_is_that_of_its_first_letters(keyword: str, wr
     assert rules == ([f'it has the wrong article in "{wrong}"'] if wrong else [])
 
 
+def test_a_fact_is_stated_beside_the_name_or_as_a_word_of_it():
+    lamp = DescriptionRequest(product_name="Oakhurst Lamp", keywords=("oak",))
+    board = DescriptionRequest(product_name="Oak Board", keywords=("oak",))
+
+    assert broken("Meet the Oakhurst Lamp.", lamp) == ['it lacks "oak"']
+    assert broken("The Oakhurst Lamp is made of oak.", lamp) == []
+    assert broken("Meet the Oak Board.", board) == []
+
+
 def test_a_text_that_the_limit_of_tokens_ended_is_refused():
     assert broken(GOOD, ended=False) == ["it does not end"]
 
