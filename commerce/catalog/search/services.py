@@ -39,12 +39,14 @@ MAX_OF_NAME = 50
 class SearchResult:
     """Ids of the products that match, best first, and the words to highlight in them.
 
+    `corrected_text` has the best correction in place of each misspelled word; it is empty if there is none.
     `is_semantic` says that products were also compared by meaning, `is_ranking` that the list has the order of the ids,
     and `is_whole` that it has all of them, because nothing else filters it.
     """
 
     product_ids: Sequence[int]
     words: Sequence[str]
+    corrected_text: str = ""
     is_semantic: bool = False
     is_ranking: bool = False
     is_whole: bool = False
@@ -97,6 +99,8 @@ def search(*, text: str, language: str, products: "QuerySet[Product]") -> Search
     if nearest is None:
         return result
     named = _ids_of_name(text, language, permitted)
+    if not named and result.corrected_text:
+        named = _ids_of_name(result.corrected_text, language, permitted)
     text_weight = TEXT_WEIGHTS.get(language, TEXT_WEIGHT)
     fused = _fuse((named, NAME_WEIGHT), (nearest, 1.0), (result.product_ids, text_weight))
     return replace(result, product_ids=fused, is_semantic=True)
@@ -109,7 +113,12 @@ def search_words(*, text: str, language: str, permitted: PermittedProducts) -> S
     product_ids: list[int] = []
     if ranked:
         product_ids = permitted.best(lambda count: index.matching_ids(ranked, language, count), MAX_RESULTS)
-    return SearchResult(product_ids=product_ids, words=[spelling for word in words for spelling in word.spellings])
+    is_corrected = any(len(word.spellings) > 1 for word in words)
+    return SearchResult(
+        product_ids=product_ids,
+        words=[spelling for word in words for spelling in word.spellings],
+        corrected_text=" ".join(word.spellings[:2][-1] for word in words) if is_corrected else "",
+    )
 
 
 def similar_products(*, product: Product, products: "QuerySet[Product]", limit: int) -> list[Product]:

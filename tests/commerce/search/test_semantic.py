@@ -76,6 +76,7 @@ def test_products_named_as_the_query_come_first_though_an_encoder_does_not_know_
     update()
     assert found(nobody, "quillon")[0] == "Quillon Spade"
     assert found(nobody, "quillon sp")[0] == "Quillon Spade"
+    assert found(nobody, "qillon")[0] == "Quillon Spade", "nor its misspelling"
 
 
 def test_filters_orders_facets_and_pages_narrow_what_is_found_by_meaning(
