@@ -74,7 +74,7 @@ class FairSlots:
             self._held[user] -= 1
             if not self._held[user]:
                 del self._held[user]
-            if following := next(filter(self._may_take, self._queues), None):
+            while following := next(filter(self._may_take, self._queues), None):  # two, if the user holds none now
                 self._take(following)
                 queue = self._queues.pop(following)
                 queue.popleft().set()

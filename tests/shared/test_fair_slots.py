@@ -76,6 +76,31 @@ def test_n11_a_user_without_a_slot_does_not_wait_for_one_with_many_jobs():
     assert only_ones[:2] == [True, False]
 
 
+def test_n11_one_end_lets_all_jobs_begin_that_it_makes_room_for():
+    slots = FairSlots(3, max_waiting_per_user=100)
+    ending = {"a": threading.Event(), "b": threading.Event()}
+    began = {"a": threading.Semaphore(0), "b": threading.Semaphore(0)}
+
+    def work(user: str) -> None:
+        with slots.acquire(user, timeout_s=60):
+            began[user].release()
+            ending[user].wait(60)
+
+    with ThreadPoolExecutor(4) as threads:
+        jobs = [threads.submit(work, "a"), threads.submit(work, "b")]
+        assert began["a"].acquire(timeout=30)
+        assert began["b"].acquire(timeout=30)
+        jobs += [threads.submit(work, "a"), threads.submit(work, "b")]  # the third slot is for a third user
+        wait_until_waiting(slots, 2)
+        ending["b"].set()
+        jobs[1].result(30)
+        both_began = began["a"].acquire(timeout=5) and began["b"].acquire(timeout=5)
+        ending["a"].set()
+        for job in jobs:
+            job.result(60)
+    assert both_began  # a's second has the slot that ended, and b, who held none by then, the last one
+
+
 def test_n11_a_job_that_gave_up_takes_no_turn():
     slots = FairSlots(1, max_waiting_per_user=2)
     with slots.acquire("a", timeout_s=1):
