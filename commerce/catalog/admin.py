@@ -202,7 +202,8 @@ class ProductAdmin(LargeTableAdmin):
         """Add what a shopper would find, in any language, to the products that begin with the search term."""
         found, may_have_duplicates = super().get_search_results(request, queryset, search_term)
         if search_term.strip():
-            found |= queryset.filter(pk__in=search_all_languages(text=search_term[:MAX_SEARCH_LENGTH]))
+            text, products = search_term[:MAX_SEARCH_LENGTH], Product.objects.live()
+            found |= queryset.filter(pk__in=search_all_languages(text=text, products=products))
         return found, may_have_duplicates
 
     @admin.display(description="", empty_value="")

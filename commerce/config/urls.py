@@ -67,6 +67,7 @@ urlpatterns = [
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/health/", health_page(CHECKS), name="health_page"),
     path("admin/", include("commerce.analytics.dashboard.urls")),
+    path("admin/", include("commerce.descriptions.admin.shop_urls")),
     path("admin/", include("commerce.onboarding.urls")),
     path("admin/", admin.site.urls),
     path("", include("commerce.metrics.urls")),

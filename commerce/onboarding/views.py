@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -10,6 +9,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
+from commerce.analytics.dashboard.access import shop_page_context
 from commerce.catalog.models import ProductType
 from commerce.onboarding.forms import FORMS, StepForm
 from commerce.onboarding.progress import OWNER_ROLES, STEP_COUNT, OwnerProgress, read_progress
@@ -46,7 +46,7 @@ def _take_step(form: StepForm, user: User, progress: OwnerProgress) -> bool:
 
 
 def _context(request: HttpRequest, user: User, progress: OwnerProgress, forms: dict[str, StepForm]) -> dict[str, Any]:
-    return admin.site.each_context(request) | {
+    return shop_page_context(request) | {
         "title": _("First steps"),
         "progress": progress,
         "step_count": STEP_COUNT,

@@ -76,6 +76,8 @@ PAGES = {
     "jobs": JOBS,
     "a new job": f"{JOBS}new/?product={{product}}",
     "a job": f"{JOBS}{{job}}/change/",
+    "product texts": f"{DASHBOARD}texts/",
+    "a product's text": f"{DASHBOARD}texts/{{product}}/",
     "the first steps": "/admin/first-steps/",
     "the dashboard": f"{DASHBOARD}?from=2024-01-01",
     "a day of the dashboard without orders": f"{DASHBOARD}?from=2001-01-01&to=2001-01-01",

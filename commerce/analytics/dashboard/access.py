@@ -58,6 +58,12 @@ def admin_index(request: HttpRequest) -> HttpResponseBase:
     return index
 
 
+def shop_page_context(request: HttpRequest) -> dict[str, Any]:
+    """Return the context of `analytics/shop_page.html`. The sidebar of the admin has nothing for shop users."""
+    user = request.user
+    return admin.site.each_context(request) | {"is_nav_sidebar_enabled": isinstance(user, User) and user.is_staff}
+
+
 def shop_users_only(view: View) -> View:
     """Redirect anonymous users to the sign-in page, refuse customers, and forbid browsers to cache the page."""
 

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _
 from rest_framework.request import Request
 
 from commerce.analytics.dashboard import panels
-from commerce.analytics.dashboard.access import SignInForm
+from commerce.analytics.dashboard.access import SignInForm, shop_page_context
 from commerce.analytics.dashboard.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH
 from commerce.analytics.dashboard.csv_export import csv_chunks, csv_rows
 from commerce.analytics.dashboard.data import SALES_REPORT_TABLES, TABLES, DashboardData
@@ -122,9 +122,8 @@ def _page_context(request: HttpRequest) -> dict[str, Any]:
     user = _user(request)
     shops = Shop.objects.managed_by(user).order_by("name", "pk").values_list("pk", "name")
     choices = list(shops[: MAX_SHOP_CHOICES + 1])
-    return admin.site.each_context(request) | {
+    return shop_page_context(request) | {
         "title": _("Dashboard"),
-        "is_nav_sidebar_enabled": user.is_staff,
         "submitted": request.GET,
         "shop_choices": choices if len(choices) <= MAX_SHOP_CHOICES else [],
         "has_shop_id_input": len(choices) > MAX_SHOP_CHOICES,

@@ -149,10 +149,10 @@ def _fuse(*lists: tuple[Sequence[int], float]) -> list[int]:
     return sorted(scores, key=lambda product_id: -scores[product_id])[:MAX_RESULTS]
 
 
-def search_all_languages(*, text: str) -> list[int]:
-    """Return the ids of the products that match any word of a text, in any language."""
+def search_all_languages(*, text: str, products: "QuerySet[Product]") -> list[int]:
+    """Return the ids of those of `products` that match any word of a text, in any language."""
     languages = SearchDocument.objects.order_by().values_list("language", flat=True).distinct()
-    permitted = PermittedProducts(Product.objects.live())
+    permitted = PermittedProducts(products)
     results = [search_words(text=text, language=language, permitted=permitted) for language in languages]
     return [product_id for result in results for product_id in result.product_ids]
 

@@ -1,4 +1,4 @@
-"""Views of the description writer on the product form: write variants, use or discard their drafts.
+"""Views of the description writer on a product's page: write variants, use or discard their drafts.
 
 The page's script reads their JSON. They are coroutines, because writing a description takes long.
 """
@@ -33,14 +33,14 @@ VARIANTS_COUNT = 3
 AsyncView = Callable[..., Coroutine[Any, Any, HttpResponseBase]]
 
 
-def staff_json_view(view: AsyncView) -> AsyncView:
-    """Pass the admin user to the view. Answer JSON to other users, and for an ApiError."""
+def json_view(view: AsyncView, *, may_use: Callable[[User], bool]) -> AsyncView:
+    """Pass the signed-in user to the view. Answer JSON to users who may not use it, and for an ApiError."""
 
     @require_POST
     @wraps(view)
     async def wrapper(request: HttpRequest, **path: Any) -> HttpResponseBase:
         user = await request.auser()
-        if not (isinstance(user, User) and user.is_active and user.is_staff):
+        if not (isinstance(user, User) and user.is_active and may_use(user)):
             return JsonResponse({"message": _("Sign in again.")}, status=403)
         try:
             return await view(request, user, **path)
@@ -51,7 +51,6 @@ def staff_json_view(view: AsyncView) -> AsyncView:
     return wrapper
 
 
-@staff_json_view
 async def write(request: HttpRequest, user: User, product_id: int) -> HttpResponseBase:
     """Write variants of a description of the product, and return them as drafts with what the model was told."""
     form = OptionsForm(request.POST)
@@ -66,7 +65,6 @@ async def write(request: HttpRequest, user: User, product_id: int) -> HttpRespon
     return JsonResponse(await run_in_thread(_save_variants, user, product, owner, description_request, variants))
 
 
-@staff_json_view
 async def use(request: HttpRequest, user: User, draft_id: int) -> HttpResponseBase:
     """Make the text on the page the product's description, and discard the `other` variants."""
     form = TextForm(request.POST)
@@ -80,7 +78,6 @@ async def use(request: HttpRequest, user: User, draft_id: int) -> HttpResponseBa
     return JsonResponse({"description": draft.text})
 
 
-@staff_json_view
 async def discard(request: HttpRequest, user: User, draft_id: int) -> HttpResponseBase:
     """Discard the draft."""
     await run_in_thread(drafts.discard_draft, draft_id=draft_id, actor=user, now=timezone.now())

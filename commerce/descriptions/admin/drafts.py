@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
-from django.urls import URLPattern, path
+from django.urls import URLPattern
 from django.utils import timezone
 from django.utils.text import Truncator
 from django.utils.translation import gettext
@@ -15,8 +15,8 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action
 
 from commerce.descriptions import drafts
-from commerce.descriptions.admin import draft_views
 from commerce.descriptions.admin.labels import describe_errors
+from commerce.descriptions.admin.writer_urls import writer_urls
 from commerce.descriptions.drafts import DraftDecision
 from commerce.descriptions.models import DescriptionDraft
 from shared.accounts.models import User
@@ -43,13 +43,8 @@ class DescriptionDraftAdmin(LargeTableAdmin):
     actions_submit_line = ["save_and_use", "save_and_discard"]
 
     def get_urls(self) -> list[URLPattern]:
-        urls = [
-            path("write/<id:product_id>/", draft_views.write, name="commerce_descriptions_write"),
-            # Not `id`, which is never 0: the page's script replaces the 0 with the draft's id.
-            path("<int:draft_id>/use/", draft_views.use, name="commerce_descriptions_use"),
-            path("<int:draft_id>/discard/", draft_views.discard, name="commerce_descriptions_discard"),
-        ]
-        return [*urls, *super().get_urls()]
+        writer = writer_urls(prefix="", name="commerce_descriptions", may_use=lambda user: user.is_staff)
+        return [*writer, *super().get_urls()]
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Allow the filter by job, which the job's page links to."""

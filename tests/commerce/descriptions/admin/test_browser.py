@@ -11,7 +11,7 @@ from tests import chromium
 from tests.chromium import running_chromium
 from tests.commerce.descriptions.provider.fake_server import ProviderServer
 from tests.commerce.live_server import ServedShop, served_shop
-from tests.header_pages import WIDTHS, find_violations
+from tests.header_pages import OVERFLOW, WIDTHS, find_violations
 
 TIMEOUT_MS = 60_000
 
@@ -44,9 +44,9 @@ def context(browser: Browser, shop: ServedShop) -> BrowserContext:
     return sign_in(browser, shop)
 
 
-def sign_in(browser: Browser, shop: ServedShop) -> BrowserContext:
-    """Return a context of the browser in which a super admin is signed in."""
-    user = next(user for user in shop.users if user["role"] == "SUPER_ADMIN")
+def sign_in(browser: Browser, shop: ServedShop, role: str = "SUPER_ADMIN") -> BrowserContext:
+    """Return a context of the browser in which a user with this role is signed in."""
+    user = next(user for user in shop.users if user["role"] == role)
     context = browser.new_context()
     context.set_default_timeout(TIMEOUT_MS)
     chromium.sign_in(context, f"{shop.url}/admin/", email=user["email"], password=user["password"])
@@ -243,3 +243,50 @@ def test_open_draft_is_used_after_a_warning_about_unsaved_changes(
     expect(page.locator("#id_description")).to_have_value(text)
     assert messages == ["The description has unsaved changes. Replace it?"]
     assert read_product(shop, 4)["description"] == text
+
+
+def test_an_owner_uses_a_variant_on_the_page_of_product_texts(
+    browser: Browser, shop: ServedShop, provider: ProviderServer
+):
+    context = sign_in(browser, shop, "STORE_OWNER")
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    page.goto(f"{shop.url}/admin/dashboard/")
+    page.get_by_role("link", name="Product texts").press("Enter")
+    check_look(page)
+    page.locator(".dash-texts a").first.press("Enter")
+    expect(page.locator("#description-writer")).to_be_visible()
+    check_look(page)
+    name = page.get_by_role("heading", level=1).inner_text()
+    texts = [f"Meet the {name}. It is made of brass.", f"This is the {name}. It has 3 oak feet."]
+    provider.selected, provider.texts = "several", [*texts, "Cut off, as it"]
+    write(page, "brass")
+    expect(page.locator("#writer-variants .writer-draft")).to_have_text(texts)
+    check_look(page)
+
+    page.get_by_role("button", name="Choose variant 1").press("Enter")
+    page.locator("#writer-use").press("Enter")
+
+    expect(page.locator("#writer-status")).to_have_text("Saved as the product's description.")
+    expect(page.get_by_label("Current description")).to_have_value(texts[0])
+    expect(page.get_by_label("Current description")).to_be_focused()
+    page.reload()
+    expect(page.get_by_label("Current description")).to_have_value(texts[0])
+    expect(page.locator(".writer-drafts")).to_have_count(0)
+    product_id = page.url.rstrip("/").rpartition("/")[2]
+    read = httpx2.get(f"{shop.url}/api/products/{product_id}", timeout=30).json()
+    assert read["description"] == texts[0]
+    assert problems == []
+    context.close()
+
+
+def check_look(page: Page) -> None:
+    """Check the page with axe at three widths, light and dark; nothing is wider than the window."""
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 800})
+            assert find_violations(page, None) == [], (page.url, scheme, width)
+            assert page.evaluate(OVERFLOW) == 0, (page.url, scheme, width)

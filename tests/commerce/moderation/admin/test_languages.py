@@ -60,6 +60,7 @@ def pages() -> list[str]:
         f"{CASES}second-look/",
         f"{CASES}?order=due&severity=1&search=lamp+12",
         "/admin/dashboard/",
+        "/admin/dashboard/texts/",
         "/admin/first-steps/",
         "/admin/health/",
     ]
