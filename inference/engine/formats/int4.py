@@ -8,7 +8,10 @@ from gguf import GGMLQuantizationType as Kind
 from gguf.quants import dequantize, quantize
 from torch import Tensor
 
-BLOCK_INPUTS = 32
+from inference.engine.errors import ModelLoadFailed
+from inference.engine.formats.block_records import BLOCK_INPUTS, BLOCK_KINDS
+
+FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 # By the last part of a matrix's name. Embedding and output matrix have eight bits, because they matter most.
 _KINDS = {"_proj.weight": Kind.Q4_0, "embed_tokens.weight": Kind.Q8_0, "lm_head.weight": Kind.Q8_0}
 
@@ -32,7 +35,8 @@ class FloatTensors(Protocol):
 class Int4Tensors:
     """The tensors of a model with its matrices quantized: Q4_0, the embedding and the output matrix Q8_0.
 
-    A matrix whose rows are not whole blocks stays as it is, and so does one that the file has quantized.
+    A matrix whose rows are not whole blocks stays as it is, and so does one in blocks that the kernels read; others are
+    dequantized first. Raises ModelLoadFailed for weights of another type.
     """
 
     def __init__(self, base: FloatTensors) -> None:
@@ -46,11 +50,10 @@ class Int4Tensors:
 
     def tensor(self, name: str, rows: int | None = None) -> Tensor:
         """Return a tensor, or its first rows, with the rounding of its quantization."""
-        tensor = self._base.tensor(name, rows)
         kind = self._own_kind(name)
-        if kind is None or not tensor.is_floating_point():  # other types are refused as those of the base alone
-            return tensor
-        return torch.from_numpy(dequantize(_quantized(tensor, kind), kind))
+        if kind is None:
+            return self._base.tensor(name, rows)
+        return torch.from_numpy(dequantize(self._quantized(name, kind, rows), kind))
 
     def kind(self, name: str) -> str | None:
         kind = self._own_kind(name)
@@ -60,7 +63,7 @@ class Int4Tensors:
         kind = self._own_kind(name)
         if kind is None:
             return self._base.blocks(name, rows)
-        return kind.name, torch.from_numpy(_quantized(self._base.tensor(name, rows), kind))
+        return kind.name, torch.from_numpy(self._quantized(name, kind, rows))
 
     def low_rank(self, name: str) -> None:
         """Return None: the tensors are as the files have them."""
@@ -68,11 +71,13 @@ class Int4Tensors:
     def _own_kind(self, name: str) -> Kind | None:
         """Return the quantization that this adds, or None."""
         kind = next((kind for ending, kind in _KINDS.items() if name.endswith(ending)), None)
-        if kind is None or self._base.kind(name) or self._base.shape(name)[-1] % BLOCK_INPUTS:
+        if kind is None or self._base.kind(name) in BLOCK_KINDS or self._base.shape(name)[-1] % BLOCK_INPUTS:
             return None
         return kind
 
-
-def _quantized(tensor: Tensor, kind: Kind) -> "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]":
-    blocks: np.ndarray[tuple[int, ...], np.dtype[np.uint8]] = quantize(tensor.float().contiguous().numpy(), kind)
-    return blocks
+    def _quantized(self, name: str, kind: Kind, rows: int | None) -> "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]":
+        tensor = self._base.tensor(name, rows)
+        if tensor.dtype not in FLOATS:
+            raise ModelLoadFailed(f"{name} must be float32, bfloat16 or float16, not {tensor.dtype}.")
+        blocks: np.ndarray[tuple[int, ...], np.dtype[np.uint8]] = quantize(tensor.float().contiguous().numpy(), kind)
+        return blocks

@@ -50,13 +50,13 @@ def _weight_bytes(metadata: ModelMetadata, options: LoadOptions, *, is_adapted: 
     float32 is the default.
     """
     if options.quantization == "int4" and _has_kernels(metadata, options):
-        return INT4_BYTES
+        return _file_bytes(metadata) if _is_kept(metadata) else INT4_BYTES
     if options.quantization != "none":
         return INT8_BYTES
     if TEXT_GENERATION not in metadata.capabilities:
         return 4
     if _keeps_blocks(metadata, options):
-        return metadata.size_bytes / max(1, metadata.parameters)
+        return _file_bytes(metadata)
     is_kept = metadata.dtype == "bfloat16" and not is_adapted and _has_kernels(metadata, options)
     return 2 if is_kept or options.dtype == "bfloat16" else 4
 
@@ -69,9 +69,18 @@ def _cache_value_bytes(metadata: ModelMetadata, options: LoadOptions) -> int:
 
 def _keeps_blocks(metadata: ModelMetadata, options: LoadOptions) -> bool:
     """Return whether compiled kernels compute with the quantized blocks of the file."""
-    is_quantized = metadata.format == GGUF and metadata.quantization in KEPT_QUANTIZATIONS
     is_default = options.dtype == "auto" and options.quantization == "none"
-    return is_quantized and is_default and _has_kernels(metadata, options)
+    return _is_kept(metadata) and is_default and _has_kernels(metadata, options)
+
+
+def _is_kept(metadata: ModelMetadata) -> bool:
+    """Return whether compiled kernels can compute with the quantized blocks of the file."""
+    return metadata.format == GGUF and metadata.quantization in KEPT_QUANTIZATIONS
+
+
+def _file_bytes(metadata: ModelMetadata) -> float:
+    """Return the bytes of one weight in the file."""
+    return metadata.size_bytes / max(1, metadata.parameters)
 
 
 def _has_kernels(metadata: ModelMetadata, options: LoadOptions) -> bool:

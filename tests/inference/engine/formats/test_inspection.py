@@ -153,7 +153,9 @@ METADATA = ModelMetadata(
         ({"quantization": "Q2_K"}, {}, True, 4000 + 40),
         ({}, {"quantization": "int8"}, True, 1100 + 20),
         ({}, {"quantization": "int8"}, False, 1100 + 40),
-        ({}, {"quantization": "int4"}, True, 750 + 20),
+        ({}, {"quantization": "int4"}, True, 600 + 20),
+        ({"quantization": "F16"}, {"quantization": "int4"}, True, 750 + 20),
+        ({"quantization": "Q2_K"}, {"quantization": "int4"}, True, 750 + 20),
         ({}, {"quantization": "int4"}, False, 1100 + 40),
         ({"capabilities": ("rerank",), "cache_values": 0, "embedding_values": 400}, {}, True, 4000),
         (

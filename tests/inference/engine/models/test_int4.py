@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from inference.engine.errors import InvalidRequest
+from inference.engine.errors import InvalidRequest, ModelLoadFailed
 from inference.engine.formats import LoadCache
 from inference.engine.formats.gguf_weights import read_gguf
 from inference.engine.host.loading import NO_INT4, load_model
@@ -85,6 +85,27 @@ def test_matrices_that_a_file_has_quantized_stay_as_they_are(
     assert torch.equal(logits(file, INT4), logits(file, none))
     whole = save_gguf(saved(tmp_path / "other", "llama", tied=False), tmp_path / "whole.gguf")
     assert report(whole, INT4).weight_bytes < 0.25 * report(whole, none).weight_bytes
+
+
+def test_blocks_that_the_kernels_do_not_read_become_those_that_they_do(
+    kernels: ctypes.CDLL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_library(kernels, monkeypatch)
+    folder = saved(tmp_path / "folder", "llama", tied=False, form="Q4_K")  # with rows of 256, which TQ1_0 needs
+    file = save_gguf(folder, tmp_path / "one.gguf", "TQ1_0")
+    whole = LoadOptions(max_sequences=2, context_size=64, dtype="float32")
+    assert report(file, INT4).weight_bytes < 0.2 * report(file, whole).weight_bytes
+
+
+@pytest.mark.parametrize("quantization", ["none", "int4"])
+def test_weights_of_another_type_are_refused(quantization: str, tmp_path: Path) -> None:
+    folder = saved(tmp_path / "folder", "llama", tied=False)
+    name = "model.layers.0.mlp.down_proj.weight"
+    weights = load_file(folder / "model.safetensors")
+    weights[name] = weights[name].to(torch.float8_e4m3fn)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ModelLoadFailed, match=f"{name} must be float32, bfloat16 or float16"):
+        report(folder, LoadOptions(context_size=64, quantization=quantization))
 
 
 def test_matrices_with_rows_of_other_lengths_stay_whole(
