@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from django.contrib.postgres.operations import AddIndexConcurrently, RemoveIndexConcurrently
-from django.db import migrations
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.operations.base import Operation
+from django.db.models import Index, Model
 
 INDEX_IS_VALID = {
     "postgresql": "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)",
@@ -22,34 +22,24 @@ class AddIndexBesideWrites(AddIndexConcurrently):
     """Make an index while PostgreSQL goes on reading and writing the table. SQLite makes it as any other."""
 
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        if _is_valid_index(schema_editor, self.index.name):
-            return
-        if schema_editor.connection.vendor == "sqlite":
-            migrations.AddIndex.database_forwards(self, app_label, schema_editor, from_state, to_state)
-            return
-        with without_lock_timeout(schema_editor.connection):
-            schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {self.index.name}")  # of an interrupted creation
-            super().database_forwards(app_label, schema_editor, from_state, to_state)
+        _add_index(schema_editor, to_state.apps.get_model(app_label, self.model_name), self.index)
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        kind = AddIndexConcurrently if schema_editor.connection.vendor == "postgresql" else migrations.AddIndex
-        with without_lock_timeout(schema_editor.connection):
-            kind.database_backwards(self, app_label, schema_editor, from_state, to_state)
+        _remove_index(schema_editor, from_state.apps.get_model(app_label, self.model_name), self.index)
 
 
 class RemoveIndexBesideWrites(RemoveIndexConcurrently):
     """Drop an index while PostgreSQL goes on reading and writing the table. SQLite drops it as any other."""
 
     def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        kind = RemoveIndexConcurrently if schema_editor.connection.vendor == "postgresql" else migrations.RemoveIndex
-        if _is_valid_index(schema_editor, self.name) is not None:
-            with without_lock_timeout(schema_editor.connection):
-                kind.database_forwards(self, app_label, schema_editor, from_state, to_state)
+        _remove_index(schema_editor, *self._find(app_label, from_state))
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        kind = RemoveIndexConcurrently if schema_editor.connection.vendor == "postgresql" else migrations.RemoveIndex
-        with without_lock_timeout(schema_editor.connection):
-            kind.database_backwards(self, app_label, schema_editor, from_state, to_state)
+        _add_index(schema_editor, *self._find(app_label, to_state))
+
+    def _find(self, app_label: str, state: Any) -> tuple[type[Model], Index]:
+        index = state.models[app_label, self.model_name_lower].get_index_by_name(self.name)
+        return state.apps.get_model(app_label, self.model_name), index
 
 
 class AddTextIndex(Operation):
@@ -81,6 +71,25 @@ class AddTextIndex(Operation):
 
     def describe(self) -> str:
         return f"Make the text index {self.name}"
+
+
+def _add_index(schema_editor: Any, model: type[Model], index: Index) -> None:
+    """Make the index unless it exists; make it again if its creation was interrupted."""
+    if not _is_valid_index(schema_editor, index.name):
+        _remove_index(schema_editor, model, index)
+        with without_lock_timeout(schema_editor.connection):
+            schema_editor.add_index(model, index, **_beside_writes(schema_editor))
+
+
+def _remove_index(schema_editor: Any, model: type[Model], index: Index) -> None:
+    """Drop the index if it exists."""
+    if _is_valid_index(schema_editor, index.name) is not None:
+        with without_lock_timeout(schema_editor.connection):
+            schema_editor.remove_index(model, index, **_beside_writes(schema_editor))
+
+
+def _beside_writes(schema_editor: Any) -> dict[str, bool]:
+    return {"concurrently": True} if schema_editor.connection.vendor == "postgresql" else {}
 
 
 def _is_valid_index(schema_editor: Any, name: str) -> bool | None:

@@ -5,12 +5,14 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
+from typing import Any
 
 import psycopg
 import pytest
 from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.operations.base import Operation
 
 from shared.migration_operations import AddIndexBesideWrites, AddTextIndex, RemoveIndexBesideWrites
 from tests.migrated_database import is_postgresql
@@ -18,6 +20,7 @@ from tests.migrated_database import is_postgresql
 pytestmark = pytest.mark.django_db(transaction=True)
 only_postgresql = pytest.mark.skipif("not is_postgresql()", reason="SQLite has no locks of tables.")
 TABLE, APP = "commerce_descriptions_descriptiondraft", "commerce_descriptions"
+INDEX = "commerce_case_of_shop"
 RESTARTABLE = (AddIndexBesideWrites, AddTextIndex, RemoveIndexBesideWrites)
 
 
@@ -64,26 +67,56 @@ def test_n15_clients_do_not_wait_for_a_migration_that_waits_for_a_backup():
     assert "is_fallback" in columns
 
 
-@pytest.mark.parametrize("is_interrupted", [False, True])
-def test_n15_an_index_that_exists_or_was_interrupted_is_made_once(is_interrupted: bool):
-    if is_interrupted and is_postgresql():
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'commerce_case_of_shop'::regclass"
-            )
-    name = "0010_case_of_shop_index"
-    migration = import_module(f"commerce.moderation.migrations.{name}").Migration(name, "commerce_moderation")
-    state = MigrationLoader(connection).project_state(("commerce_moderation", "0009_escalation_and_sanctions"))
-
-    with connection.schema_editor(atomic=False) as editor:
-        migration.apply(state, editor)
-
+def index_is_valid() -> bool | None:
+    """Return whether the index is valid, which all are on SQLite; None if there is none."""
     with connection.cursor() as cursor:
-        constraints = connection.introspection.get_constraints(cursor, "commerce_moderation_case")
-        assert "commerce_case_of_shop" in constraints
+        if INDEX not in connection.introspection.get_constraints(cursor, "commerce_moderation_case"):
+            return None
         if is_postgresql():
-            cursor.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = 'commerce_case_of_shop'::regclass")
-            assert cursor.fetchone() == (True,)
+            cursor.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", [INDEX])
+            return bool(cursor.fetchone()[0])
+    return True
+
+
+def interrupt_creation() -> None:
+    if is_postgresql():
+        with connection.cursor() as cursor:
+            cursor.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = to_regclass(%s)", [INDEX])
+
+
+def run_operation(operation: Operation, direction: str, before: Any, after: Any) -> None:
+    with connection.schema_editor(atomic=False) as editor:
+        getattr(operation, f"database_{direction}")("commerce_moderation", editor, before, after)
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+@pytest.mark.parametrize("has_removed", [False, True])
+def test_n15_operations_on_an_index_run_again_in_both_directions(has_removed: bool, is_interrupted: bool):
+    states = MigrationLoader(connection)
+    without, with_index = (
+        states.project_state(("commerce_moderation", name))
+        for name in ("0009_escalation_and_sanctions", "0010_case_of_shop_index")
+    )
+    name = "0010_case_of_shop_index"
+    (added,) = (
+        operation
+        for operation in import_module(f"commerce.moderation.migrations.{name}").Migration.operations
+        if operation.index.name == INDEX
+    )
+    makes = (RemoveIndexBesideWrites("case", INDEX), "backwards") if has_removed else (added, "forwards")
+    drops = (RemoveIndexBesideWrites("case", INDEX), "forwards") if has_removed else (added, "backwards")
+
+    run_operation(*makes, without, with_index)
+    if is_interrupted:
+        interrupt_creation()
+        run_operation(*makes, without, with_index)
+    assert index_is_valid()
+    for _ in range(2):
+        run_operation(*drops, with_index, without)
+        assert index_is_valid() is None
+    for _ in range(2):
+        run_operation(*makes, without, with_index)
+        assert index_is_valid()
 
 
 def test_n15_migrations_that_are_no_transaction_can_be_run_again():

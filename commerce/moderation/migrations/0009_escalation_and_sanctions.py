@@ -54,10 +54,6 @@ class Migration(migrations.Migration):
             name='kind',
             field=models.CharField(choices=[('content_removed', 'Content Removed'), ('content_restored', 'Content Restored'), ('warning', 'Warning'), ('report_accepted', 'Report Accepted'), ('report_rejected', 'Report Rejected'), ('appeal_kept', 'Appeal Kept'), ('sanction', 'Sanction')], max_length=24),
         ),
-        migrations.AddIndex(
-            model_name='case',
-            index=models.Index(condition=models.Q(('is_waiting', True), ('is_escalated', True)), fields=['oldest_at'], name='commerce_queue_escalated'),
-        ),
         migrations.AddField(
             model_name='sanction',
             name='lifted_by',

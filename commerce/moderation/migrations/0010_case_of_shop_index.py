@@ -12,6 +12,10 @@ class Migration(migrations.Migration):
     operations = [
         AddIndexBesideWrites(
             model_name='case',
+            index=models.Index(condition=models.Q(('is_waiting', True), ('is_escalated', True)), fields=['oldest_at'], name='commerce_queue_escalated'),
+        ),
+        AddIndexBesideWrites(
+            model_name='case',
             index=models.Index(fields=['shop', '-id'], name='commerce_case_of_shop'),
         ),
     ]
