@@ -40,13 +40,13 @@ from commerce.descriptions.text.best_text import BestText
 from commerce.descriptions.text.prompts import DescriptionRequest
 from commerce.descriptions.text.rules import plain_statement
 
-PROCESSING_TIMEOUT = timedelta(seconds=30)  # a worker that takes longer is considered dead
+PROCESSING_TIMEOUT = timedelta(seconds=90)  # a worker that takes longer is considered dead
 CHECK_INTERVAL = timedelta(seconds=3)
 MAX_CHOICES = 8  # of a request to the model server
 MAX_RETRY_DELAY = timedelta(minutes=1)
 JOB_TIMEOUT = timedelta(hours=25)  # the model server allows a batch one day
 MAX_RUN_TIME = timedelta(minutes=1)
-MAX_REDRAW_SECONDS = 10.0  # a page, for the products without a text that keeps the rules
+MAX_PAGE_REDRAW_SECONDS = 10.0  # after these no other product of the page without a text that keeps the rules is redrawn
 NOT_DONE = "NOT_DONE"
 NO_TEXT = "NO_TEXT"
 PRODUCT_GONE = "PRODUCT_GONE"
@@ -117,7 +117,8 @@ def _submit(client: BatchClient, job: DescriptionJob, now: datetime) -> None:
 def _read_results(client: BatchClient, job: DescriptionJob, now: datetime) -> None:
     """Read and store new results, page by page. The last page of an ended batch ends the job.
 
-    A run that had to draw again for long ends after its page, before it is considered dead.
+    A run of more than MAX_PAGE_REDRAW_SECONDS ends after its page. The last page may take as long again, a call for
+    its results and the last product's draws 20 s each: together less than PROCESSING_TIMEOUT.
     """
     began = time.monotonic()
     after = (_waiting_items(job).values_list("position", flat=True).first() or 0) - 1
@@ -127,7 +128,7 @@ def _read_results(client: BatchClient, job: DescriptionJob, now: datetime) -> No
         if page.next is None:
             _end(job.pk, State.CANCELLED if page.status == "cancelled" else State.COMPLETED, now)
             return
-        if not page.results or time.monotonic() - began > MAX_REDRAW_SECONDS:
+        if not page.results or time.monotonic() - began > MAX_PAGE_REDRAW_SECONDS:
             _check_again(job, now)
             return
         if page.next <= after:
@@ -170,7 +171,7 @@ def description_request(job: DescriptionJob, item: JobItem) -> DescriptionReques
 def _best_texts(job: DescriptionJob, results: Iterable[DescriptionResult]) -> dict[str, BestText]:
     """Return the best texts by result id. Draws again, as for a single description, where no text keeps the rules."""
     items = {str(item.position): item for item in _waiting_items(job).select_related("product")}
-    deadline = time.monotonic() + MAX_REDRAW_SECONDS
+    deadline = time.monotonic() + MAX_PAGE_REDRAW_SECONDS
     texts = {}
     for result in results:
         if result.status == "completed" and result.id in items:

@@ -9,6 +9,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from commerce.descriptions.models import DescriptionDraft
+from commerce.descriptions.provider import drawing
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -114,8 +115,13 @@ def test_the_first_text_that_is_good_enough_ends_the_drawing(
 
 
 def test_where_the_best_text_is_awkward_others_are_drawn_with_the_facts_in_another_order(
-    client_of: ApiClient, owner: User, settings: Settings, provider_server: ProviderServer
+    client_of: ApiClient,
+    owner: User,
+    settings: Settings,
+    provider_server: ProviderServer,
+    monkeypatch: pytest.MonkeyPatch,
 ):
+    monkeypatch.setattr(drawing, "MAX_POLISH_SECONDS", 60.0)
     settings.DESCRIPTIONS_MODEL = "stoa-writer"
     text = "Meet the velmo Lamp. It is made of oak. Good to know: 5 l."
     provider_server.texts = [text]
@@ -125,6 +131,19 @@ def test_where_the_best_text_is_awkward_others_are_drawn_with_the_facts_in_anoth
     assert response.json() == {"description": text, "status": "success", "result": text}
     prompts = [request["messages"][-1]["content"].partition("Keywords: ")[2] for request in provider_server.requests]
     assert prompts == ["5 l, oak", "oak, 5 l"] * 2
+
+
+@pytest.mark.parametrize(("text", "count"), [("Meet the velmo Lamp. It is a 5 l.", 2), ("Meet the velmo Lamp of 5 l.", 1)])
+def test_after_a_second_only_texts_that_break_rules_are_drawn_again(
+    client_of: ApiClient, owner: User, settings: Settings, provider_server: ProviderServer, text: str, count: int
+):
+    settings.DESCRIPTIONS_BASE_URL = provider_server.url("slow")
+    settings.DESCRIPTIONS_MODEL = "stoa-writer"
+    provider_server.texts = [text, "The Velmo lamp measures 5 l."]
+
+    post(client_of(owner), **VELMO, keywords=["5 l"])
+
+    assert len(provider_server.requests) == count
 
 
 def test_where_no_text_keeps_to_the_facts_they_are_stated_plainly_and_marked(

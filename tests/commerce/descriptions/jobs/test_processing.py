@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from commerce.descriptions.jobs.services import MAX_PRODUCTS_COUNT, DescriptionO
 from commerce.descriptions.models import DescriptionDraft, DescriptionJob, JobItem, QuotaUsage
 from commerce.descriptions.provider.batches import BatchClient
 from commerce.descriptions.quotas import QuotaExceeded
+from commerce.descriptions.text.best_text import BestText
+from commerce.descriptions.text.prompts import DescriptionRequest
 from commerce.shops.models import Shop, ShopStaff
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -135,6 +138,27 @@ def test_where_no_text_of_the_batch_keeps_the_rules_others_are_drawn(
         ("Text for Lamp 1 in brass.", False),
     ]
     assert len(provider_server.requests) == 1
+
+
+def test_a_run_that_draws_for_long_ends_before_its_worker_is_considered_dead(
+    staff: User, products: list[Product], batch_server: FakeBatchServer, monkeypatch: pytest.MonkeyPatch
+):
+    batch_server.page, batch_server.texts = 2, dict.fromkeys("01234", "A vase of oak.")
+    durations, elapsed = iter((5, 4, 9, 19)), 0
+
+    async def draw_slowly(request: DescriptionRequest, model: str) -> BestText:
+        nonlocal elapsed
+        elapsed += next(durations)
+        return BestText(request, model)
+
+    monkeypatch.setattr(processing, "time", SimpleNamespace(monotonic=lambda: elapsed))
+    monkeypatch.setattr(processing, "draw_best", draw_slowly)
+    job = process(make_job(staff, products), NOON)
+    batch_server.finish()
+    process(job, NOON + 10 * SECOND)
+
+    assert (elapsed, job.state, job.failed) == (37, "running", 4)
+    assert timedelta(seconds=elapsed) < processing.PROCESSING_TIMEOUT
 
 
 def test_a_product_in_a_language_that_the_model_cannot_write_is_refused(staff: User, shop: Shop):
@@ -289,7 +313,7 @@ def test_worker_that_dies_while_reading_stores_no_draft_twice(
     with pytest.raises(KeyboardInterrupt):
         process(job, NOON + 10 * SECOND)
     monkeypatch.undo()
-    assert process(job, NOON + 20 * SECOND).state == "running"  # a dead worker is replaced after half a minute
+    assert process(job, NOON + 20 * SECOND).state == "running"  # a dead worker is replaced after a minute and a half
     process(job, NOON + 5 * MINUTE)
 
     assert (job.state, job.written) == ("completed", 5)

@@ -124,6 +124,11 @@ async def good(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
     await writer.drain()
 
 
+async def slow(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(1)
+    await good(server, writer)
+
+
 async def several(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
     """Send all texts of the server as choices of one response. The last one is cut off."""
     writer.write(STREAM_HEAD)
@@ -264,6 +269,7 @@ BEHAVIORS: dict[str, Behavior] = {
     function.__name__: function
     for function in (
         good,
+        slow,
         several,
         several_endless,
         one_only,
