@@ -6,7 +6,7 @@ rules hold in every language.
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import takewhile
 
 from commerce.descriptions.text.fact_forms import fact_places, singular, wrong_forms
@@ -15,6 +15,7 @@ from commerce.descriptions.text.prompts import DescriptionRequest, is_english
 from commerce.descriptions.text.vocabulary import CLAIMS, KINDS, NUMBER_WORDS, PLAIN_WORDS, USES
 
 GRAM_LENGTH = 5
+STEM_LENGTH = 5  # letters, by which words are taken for forms of one word
 ENDS = (".", "!", "?", "…", "。", "\uff01", "\uff1f", "؟", "।")  # two are the full-width ! and ?
 CLOSING = "\"'”\u2019»)]"
 FACT_MARK = "\x00"
@@ -30,6 +31,7 @@ _LABEL = re.compile(
     r"^[ \t*#>-]{0,9}(?:product name|keywords?|tone|length|language|note|description|title)[ \t*]{0,9}:", re.I | re.M
 )
 MAX_NOUN_PHRASE_LENGTH = 5  # words
+MAX_PHRASES = 50  # that are marked in a text
 _COPULAS = frozenset({"is", "are", "this", "these"})
 _AFTER_NOUNS = frozenset({
     "about", "above", "and", "around", "as", "at", "behind", "beside", "but", "by", "for", "from", "in", "inside",
@@ -53,7 +55,7 @@ def unsupported_phrases(text: str, request: DescriptionRequest, *, is_plain: boo
     """Return the words of a text, in lower case, by which it claims what the request does not give.
 
     They are numbers, materials and other claims, kinds of products and uses, and with `is_plain` all words that are
-    neither given nor plain. A kind is in the singular; a phrase within another is left out.
+    neither given nor plain, MAX_PHRASES at most. A kind is in the singular; a phrase within another is left out.
     """
     given = given_texts(request)
     known, rest = set(words_of(" ".join(given))), without(normal(text), given)
@@ -62,13 +64,14 @@ def unsupported_phrases(text: str, request: DescriptionRequest, *, is_plain: boo
         found += [phrase for _rule, phrase in _uses(rest, known)]
     if is_plain:
         found += unknown_words(rest, known)
-    return [phrase for phrase in dict.fromkeys(found) if not any(_is_part(phrase, other) for other in found)]
+    phrases = list(dict.fromkeys(found))[:MAX_PHRASES]
+    return [phrase for phrase in phrases if not any(_is_part(phrase, other) for other in phrases)]
 
 
 def missing_facts(text: str, request: DescriptionRequest) -> list[str]:
     """Return the given facts that a text does not mention."""
-    written = normal(text)
-    return [fact for fact in (request.product_name, *request.keywords) if normal(fact) not in written]
+    written, name = normal(text), normal(request.product_name)
+    return [fact for fact in (request.product_name, *request.keywords) if not _states(written, normal(fact), name)]
 
 
 def plain_statement(request: DescriptionRequest) -> str:
@@ -85,7 +88,7 @@ def _broken_rules(text: str, request: DescriptionRequest, ended: bool, is_plain:
         yield "it does not end"
     name = normal(request.product_name)
     for fact in given:
-        if not _states(written, fact, name):
+        if not _states(written, fact, name) or (is_plain and not _facts_pattern([fact]).search(written)):
             yield f'it lacks "{fact}"'
     if label := _LABEL.search(text):
         yield f'it repeats the request: "{label[0].strip()}"'
@@ -103,7 +106,7 @@ def _broken_rules(text: str, request: DescriptionRequest, ended: bool, is_plain:
 
 def _states(written: str, fact: str, name: str) -> bool:
     """Return whether a text has a fact: beside the product's name, or as words of it. "Oakhurst" does not say "oak"."""
-    if not name or fact == name or re.search(rf"(?<!\w){re.escape(fact)}(?!\w)", name):
+    if fact not in name or fact == name or _facts_pattern([fact]).search(name):
         return fact in written
     return fact in written.replace(name, " ")
 
@@ -115,26 +118,29 @@ def given_texts(request: DescriptionRequest) -> list[str]:
 
 def without(written: str, given: list[str], *, name: str = "", name_mark: str = FACT_MARK) -> str:
     """Return a text with a mark in place of each given fact. name_mark: that of the name, if it is to be told apart."""
-    for fact in sorted(given, key=len, reverse=True):
-        written = written.replace(fact, f" {name_mark if fact == name else FACT_MARK} ")
-    return written
+    facts = _facts_pattern(fact for fact in given if fact in written)
+    return facts.sub(lambda found: f" {name_mark if found[0] == name else FACT_MARK} ", written)
+
+
+def _facts_pattern(facts: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern of facts that are no parts of longer words or numbers. The longest one is found."""
+    any_fact = "|".join(map(re.escape, sorted(facts, key=len, reverse=True))) or "(?!)"
+    return re.compile(rf"(?<!\w)(?<!\d[.,])(?:{any_fact})(?!\w|[.,]\d)")
 
 
 def _shortened(written: str, given: list[str]) -> str:
     """Return a text with the first letters of each given fact, and a mark for the rest."""
-    for fact in sorted(given, key=len, reverse=True):
-        written = written.replace(fact, "".join(takewhile(str.isalnum, fact)) + FACT_MARK)
-    return written
+    return _facts_pattern(given).sub(lambda found: "".join(takewhile(str.isalnum, found[0])) + FACT_MARK, written)
 
 
 def _uses(rest: str, known: set[str]) -> Iterator[tuple[str, str]]:
     """Yield the uses, users and occasions of a text that nobody gave, each after the rule that it breaks."""
-    spaced = f" {' '.join(words_of(rest))} "
+    spaced, stems = f" {' '.join(words_of(rest))} ", _stems(known)
     for use in USES:
-        if f" {use} " in spaced and not _is_given(use, known):
+        if f" {use} " in spaced and not _is_given(use, stems):
             yield 'it names the use "{}", which is not given', use
     for phrase in _PURPOSE.findall(rest):
-        if any(word not in PLAIN_WORDS and not _is_given(word, known) for word in words_of(phrase)):
+        if any(word not in PLAIN_WORDS and not _is_given(word, stems) for word in words_of(phrase)):
             yield 'it names the use "{}", which is not given', phrase
 
 
@@ -167,10 +173,10 @@ def _invented(rest: str, known: set[str], given: str) -> Iterator[tuple[str, str
     for word in words_of(rest):
         if word in NUMBER_WORDS and word not in known and str(NUMBER_WORDS[word]) not in numbers:
             yield 'it states the number "{}", which is not given', word
-    spaced = f" {' '.join(words_of(rest))} "
+    spaced, stems = f" {' '.join(words_of(rest))} ", _stems(known)
     for kind, claims in CLAIMS.items():
         for claim in claims:
-            if f" {claim} " in spaced and not _is_given(claim, known):
+            if f" {claim} " in spaced and not _is_given(claim, stems):
                 yield f'it states the {kind} "{{}}", which is not given', claim
     given_nouns = set(map(singular, known))
     for noun in dict.fromkeys(map(singular, _called(words_of(rest)))):
@@ -186,14 +192,16 @@ def _called(words: list[str]) -> Iterator[str]:
             yield from takewhile(lambda each: each not in _AFTER_NOUNS, following)
 
 
+def _stems(words: set[str]) -> set[str]:
+    return {word[:STEM_LENGTH] for word in words}
+
+
 def _is_part(phrase: str, other: str) -> bool:
     return phrase != other and f" {phrase} " in f" {other} "
 
 
-def _is_given(claim: str, known: set[str]) -> bool:
-    return all(
-        any(word == each or (len(word) > 4 and each.startswith(word[:5])) for each in known) for word in claim.split()
-    )
+def _is_given(claim: str, stems: set[str]) -> bool:
+    return all(word[:STEM_LENGTH] in stems for word in claim.split())
 
 
 def _repeated_gram(rest: str) -> str:

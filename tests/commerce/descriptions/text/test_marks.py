@@ -1,10 +1,12 @@
 """Tests of the marks at what is not in a product's data."""
 
+import time
+
 import pytest
 
 from commerce.descriptions.text.marks import mark_phrases
 from commerce.descriptions.text.prompts import DescriptionRequest
-from commerce.descriptions.text.rules import missing_facts, unsupported_phrases
+from commerce.descriptions.text.rules import MAX_PHRASES, missing_facts, unsupported_phrases
 
 pytestmark = pytest.mark.no_database
 
@@ -57,6 +59,36 @@ def test_what_the_request_does_not_give_is_found(sentence: str, phrases: list[st
     assert unsupported_phrases(f"Meet the Brunvale Kettle. {sentence}", KETTLE) == phrases
 
 
+@pytest.mark.parametrize(
+    ("given", "sentence", "phrases"),
+    [
+        ("s", "It is of silk and steel.", ["steel", "silk"]),
+        ("a", "Made of walnut.", ["walnut"]),
+        ("5", "It lasts 50 hours, 25 books or 2.5 days, not 5.", ["50", "25", "2.5"]),
+        ("red", "It has a hundred parts in red.", ["hundred"]),
+    ],
+)
+def test_parts_of_words_and_numbers_are_not_given(given: str, sentence: str, phrases: list[str]):
+    data = DescriptionRequest(product_name="Brunvale Kettle", keywords=(given,))
+
+    assert unsupported_phrases(f"Meet the Brunvale Kettle. {sentence}", data) == phrases
+
+
+def test_a_text_is_marked_quickly_whatever_it_says():
+    numbers = " ".join(map(str, range(10_000, 13_300)))
+    names = tuple(f"b{number}" for number in range(5_000))
+    wordy = " ".join(f"for {name}" for name in names)[:20_000]
+    data = DescriptionRequest(product_name="Brunvale Kettle", keywords=names)
+    start = time.process_time()
+
+    for text in (numbers, wordy, " ".join(names)[:20_000]):
+        phrases = unsupported_phrases(text, data, is_plain=True)
+        assert len(phrases) <= MAX_PHRASES
+        mark_phrases(text, phrases)
+
+    assert time.process_time() - start < 2
+
+
 def test_every_word_that_is_not_plain_is_found_where_the_model_writes_plain_words_only():
     text = "Meet the velvety Brunvale Kettle."
 
@@ -66,3 +98,5 @@ def test_every_word_that_is_not_plain_is_found_where_the_model_writes_plain_word
 
 def test_facts_that_a_text_does_not_mention_are_missing():
     assert missing_facts("The Brunvale kettle holds 1.7 L.", KETTLE) == ["stainless steel"]
+    lamp = DescriptionRequest(product_name="Oakhurst Lamp", keywords=("oak", "<b>"))
+    assert missing_facts("The Oakhurst lamp is here.", lamp) == ["oak"]

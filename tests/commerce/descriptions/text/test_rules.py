@@ -89,6 +89,19 @@ def test_a_fact_is_stated_beside_the_name_or_as_a_word_of_it():
     assert broken("Meet the Oakhurst Lamp.", lamp) == ['it lacks "oak"']
     assert broken("The Oakhurst Lamp is made of oak.", lamp) == []
     assert broken("Meet the Oak Board.", board) == []
+    shade = DescriptionRequest(product_name="Lamp", keywords=("lamp shade",))
+    assert broken("The Lamp has a lamp shade.", shade) == []
+
+
+def test_parts_of_words_are_not_given():
+    request = DescriptionRequest(product_name="Velmo Mat", keywords=("a", "red"))
+
+    assert broken("The Velmo Mat is red. It has a cork part.", request) == [
+        'it states the material "cork", which is not given'
+    ]
+    assert broken("The Velmo Mat is red. It has a hundred parts.", request) == [
+        'it states the number "hundred", which is not given'
+    ]
 
 
 def test_a_text_that_the_limit_of_tokens_ended_is_refused():
@@ -106,6 +119,8 @@ def test_plain_texts_have_plain_and_given_words_only():
     assert broken_rules(f"{GOOD} It sings.", KETTLE, ended=True, is_plain=True) == [
         'it says "holds", which is not given'
     ]
+    trays = GOOD.replace("stainless steel", "stainless steels").replace("It holds", "Details:")
+    assert broken_rules(trays, KETTLE, ended=True, is_plain=True) == ['it lacks "stainless steel"']
 
 
 def test_the_grammar_of_other_languages_is_not_judged():
