@@ -266,6 +266,25 @@ def mail_server(url: str) -> dict[str, Any]:
     }
 
 
+def run_dir(var_dir: Path) -> Path:
+    """Return the folder of sockets, `var/run`, or the short path to which a demo has linked it.
+
+    Raise ImproperlyConfigured if another user than the link's owns that folder, as in a shared /tmp.
+    """
+    link = var_dir / "run"
+    if not link.is_symlink():
+        return link
+    path = link.resolve()
+    if path.exists() and path.stat().st_uid != link.lstat().st_uid:
+        raise ImproperlyConfigured(f"{link} leads to {path}, which belongs to another user: remove the link.")
+    return path
+
+
+def is_development() -> bool:
+    """Return whether the settings module is one of development, `base` or `dev`."""
+    return os.environ.get("DJANGO_SETTINGS_MODULE", "").endswith((".base", ".dev"))
+
+
 def var_dir() -> Path:
     """Return the folder of this machine's data, `$STOA_HOME/var` or `var`, and create it."""
     path = Path(env.str("STOA_HOME") or os.getcwd()).resolve() / "var"

@@ -4,6 +4,7 @@ Each project's `base.py` starts from these. The two are the only modules that re
 requires more of it.
 """
 
+import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,16 @@ from corsheaders.defaults import default_headers
 from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy
 
-from shared.environment import database, env, load_env_file, mail_server, refuse_unknown_names, var_dir
+from shared.environment import (
+    database,
+    env,
+    is_development,
+    load_env_file,
+    mail_server,
+    refuse_unknown_names,
+    run_dir,
+    var_dir,
+)
 from shared.observability.collector import collector
 from shared.observability.logging import logging_config
 from shared.secret_files import read_or_make_secret
@@ -112,9 +122,11 @@ else:
     DATABASES["default"]["OPTIONS"] = vanished | given | {"pool": pool}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-# Redis or Valkey server for limits of all processes together. Empty: each process counts for itself. Commands in a
-# terminal beside the demo use the demo's.
-REDIS_URL = env.str("REDIS_URL") or demo_redis_url(VAR_DIR)
+# Redis or Valkey server for limits of all processes together. Empty: each process counts for itself. In development,
+# what runs beside the demo, as in another terminal, uses the demo's.
+REDIS_URL = env.str("REDIS_URL")
+if "REDIS_URL" not in os.environ and is_development():
+    REDIS_URL = demo_redis_url(run_dir(VAR_DIR))
 
 # Tasks that the server runs itself, with their interval in seconds.
 SERVER_PERIODIC_TASKS: dict[str, float] = {}

@@ -129,15 +129,17 @@ class Demo:
         if len(str(run_dir)) > 70:  # a socket's path has at most 107 bytes
             digest = hashlib.sha256(str(self.home).encode()).hexdigest()[:12]
             run_dir = Path(tempfile.gettempdir()) / f"stoa-{os.getuid()}-{digest}"
-            shutil.rmtree(link, ignore_errors=True)
-            link.symlink_to(run_dir)  # for commands in another terminal, which know `var/run` only
-        run_dir.mkdir(mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            run_dir.mkdir(mode=0o700)
         status = run_dir.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
             raise StepError(
                 f"{run_dir} is a link, or belongs to another user. Remove it, or choose a shorter path for STOA_HOME."
             )
         run_dir.chmod(0o700)
+        if run_dir != link:
+            shutil.rmtree(link, ignore_errors=True)
+            link.symlink_to(run_dir)  # for commands in another terminal, which know `var/run` only
         inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
         defaults = {
             "STOA_COMPILED_DIR": str(self.var / "compiled"),

@@ -1,6 +1,7 @@
 """The environment: declared variables, their documentation and their values."""
 
 import ast
+import os
 import re
 from io import StringIO
 from pathlib import Path
@@ -18,6 +19,7 @@ from shared.environment import (
     load_env_file,
     mail_server,
     refuse_unknown_names,
+    run_dir,
 )
 from shared.serving.management.commands import settings as settings_command
 from shared.serving.management.commands.settings import PAGE, settings_page
@@ -115,6 +117,23 @@ def test_a_client_is_warned_of_an_unknown_name_and_goes_on_without_it(
     error = capsys.readouterr().err
     assert error.startswith("Warning: STOA_KEY is not a known setting")
     assert "stoa_1_x" not in error
+
+
+def test_a_folder_of_sockets_is_not_looked_for_at_another_user(tmp_path: Path) -> None:
+    link = tmp_path / "run"
+    assert run_dir(tmp_path) == link
+    (tmp_path / "short").mkdir()
+    link.symlink_to(tmp_path / "short")
+    assert run_dir(tmp_path) == tmp_path.resolve() / "short"
+    link.unlink()
+    theirs = Path("/usr")
+    if os.geteuid() == 0:
+        theirs = tmp_path / "theirs"
+        theirs.mkdir()
+        os.chown(theirs, 65534, -1)
+    link.symlink_to(theirs)
+    with pytest.raises(ImproperlyConfigured, match="belongs to another user: remove the link"):
+        run_dir(tmp_path)
 
 
 def test_a_former_name_is_not_the_name_of_another_variable() -> None:

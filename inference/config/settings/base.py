@@ -9,7 +9,7 @@ from inference.config.openapi.common_texts import INTRODUCTION
 from inference.config.settings.template_options import read_template_options
 from inference.engine import HostOptions
 from inference.remote.configuration import RemoteModel, read_remote_models
-from shared.environment import env
+from shared.environment import env, run_dir
 from shared.s3 import s3_options
 from shared.serving.processes.broker import broker_url, lowest_priority_routes, queue_type, transport_options
 from shared.settings import *  # noqa: F403
@@ -72,7 +72,7 @@ LOAD_AT_START: list[str] = env.list("STOA_LOAD")
 REMOTE_MODELS: dict[str, RemoteModel] = read_remote_models(env.str("STOA_REMOTE_MODELS"))
 SERVER_URL = env.str("STOA_URL")  # these two are of the command line
 SERVER_API_KEY = env.str("STOA_API_KEY")
-RUN_DIR = Path(env.str("STOA_RUN_DIR") or VAR_DIR / "run").resolve()  # short: the demo links `var/run` to a short path
+RUN_DIR = Path(env.str("STOA_RUN_DIR") or run_dir(VAR_DIR))
 COMPILED_DIR = Path(env.str("STOA_COMPILED_DIR") or VAR_DIR / "compiled")  # private to this user
 # Whether servers and workers start a model host if none runs; otherwise they wait for one that runs apart.
 START_HOST = env.bool("STOA_START_HOST")

@@ -22,13 +22,14 @@ def broker_url(redis_url: str, own: str = "") -> str:
     return f"redis+socket://{parts.path}?virtual_host={database}"
 
 
-def demo_redis_url(var_dir: Path) -> str:
-    """Return the URL of the Redis of a demo that runs with this data folder, or an empty text."""
-    path = (var_dir / "run" / "redis" / "redis.sock").resolve()
+def demo_redis_url(run_dir: Path) -> str:
+    """Return the URL of the Redis of a demo that has its sockets in this folder, or an empty text if none answers."""
+    path = run_dir / "redis" / "redis.sock"
     with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(CONNECT_TIMEOUT_SECONDS)
         try:
             probe.connect(str(path))
-        except OSError:  # none runs
+        except OSError:  # none runs, or it is too busy
             return ""
     return f"unix://{path}?db=0"
 

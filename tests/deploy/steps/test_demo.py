@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from steps.demo import Demo
+from steps.terminal import StepError
 
 
 def environment_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
@@ -28,6 +29,19 @@ def test_a_deep_folder_has_short_paths_of_sockets_that_its_commands_find(
         assert run_dir.parent == tmp_path
         assert (home / "var" / "run").resolve() == run_dir  # where commands look that know no STOA_RUN_DIR
         assert run_dir.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_of_sockets_that_is_not_the_users_is_refused_and_not_linked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    home = tmp_path / ("deep" * 20)
+    run_dir = Path(environment_of(home, monkeypatch)["STOA_RUN_DIR"])
+    run_dir.rmdir()
+    run_dir.symlink_to("/nowhere")  # as another user may make it, who has /tmp too
+    with pytest.raises(StepError, match="belongs to another user"):
+        environment_of(home, monkeypatch)
+    assert not (home / "var" / "run").is_symlink()
 
 
 def test_a_checkout_that_moved_to_a_short_path_has_its_sockets_itself(monkeypatch: pytest.MonkeyPatch):

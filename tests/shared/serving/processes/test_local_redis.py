@@ -1,7 +1,9 @@
 """The local Redis server as a child process."""
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -97,13 +99,53 @@ def test_the_program_becomes_the_server(folder: Path):
         process.terminate()
 
 
-def test_commands_beside_a_demo_find_its_server_while_it_runs(tmp_path: Path):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "var").mkdir()
-    (tmp_path / "var" / "run").symlink_to(tmp_path / "run")  # as in a demo in a deep folder
-    with LocalRedis(tmp_path / "run" / "redis") as server:
-        assert demo_redis_url(tmp_path / "var") == server.url
-        path = socket_path(tmp_path / "run" / "redis")
+def test_a_demo_is_found_while_its_server_runs(tmp_path: Path):
+    with LocalRedis(tmp_path / "redis") as server:
+        assert demo_redis_url(tmp_path) == server.url
+        path = socket_path(tmp_path / "redis")
         path.rename(tmp_path / "left")
     (tmp_path / "left").rename(path)  # of a server that was killed
-    assert demo_redis_url(tmp_path / "var") == ""
+    assert demo_redis_url(tmp_path) == ""
+
+
+@pytest.mark.timeout(30)
+def test_nothing_waits_for_a_demo_that_does_not_answer(tmp_path: Path):
+    with contextlib.ExitStack() as sockets:
+        server = sockets.enter_context(socket.socket(socket.AF_UNIX))
+        (tmp_path / "redis").mkdir()
+        server.bind(str(socket_path(tmp_path / "redis")))
+        server.listen(0)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                client = sockets.enter_context(socket.socket(socket.AF_UNIX))
+                client.setblocking(False)
+                client.connect(server.getsockname())
+        assert demo_redis_url(tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "is_found"),
+    [
+        ("base", {}, True),
+        ("base", {"REDIS_URL": ""}, False),  # "none", as in stoa.env.example
+        ("production", {}, False),
+    ],
+)
+def test_commands_of_development_use_a_demos_server_unless_a_variable_says_otherwise(
+    tmp_path: Path, module: str, extra: dict[str, str], is_found: bool
+):
+    environment = {name: value for name, value in os.environ.items() if name != "REDIS_URL"}
+    environment |= {"STOA_HOME": str(tmp_path), "DJANGO_SETTINGS_MODULE": f"commerce.config.settings.{module}"} | extra
+    (tmp_path / "var").mkdir(mode=0o700)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "var" / "run").symlink_to(tmp_path / "run")  # as in a demo in a deep folder
+    with LocalRedis(tmp_path / "run" / "redis") as server:
+        done = subprocess.run(
+            [sys.executable, "-c", "from shared.settings import REDIS_URL; print(REDIS_URL)"],
+            cwd=CHECKOUT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.stdout.strip() == (server.url if is_found else ""), done.stderr
