@@ -50,9 +50,33 @@ def test_a_visitor_signs_in_from_the_header_and_comes_back(browser: Browser, sho
 
     page.wait_for_url("**/shop/")
     expect(page.locator(".site-user")).to_have_text(f"Signed in as {owner['email']}")
+    for path in ("/", "/shop/", "/api/docs"):
+        response = page.goto(shop.url + path)
+        assert response is not None
+        assert owner["email"] in response.text()
+        assert response.headers["cache-control"] == "no-store", path  # row X4
+        assert "frame-ancestors 'none'" in response.headers["content-security-policy"], path
     page.get_by_role("link", name="Shop admin").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Dashboard")
     context.close()
+
+
+def test_an_operation_is_tried_on_the_page_of_the_api_whose_policy_blocks_nothing_of_it(
+    browser: Browser, shop: ServedShop
+):
+    page = browser.new_page()
+    messages: list[str] = []
+    page.on("console", lambda message: messages.append(message.text))
+    response = page.goto(f"{shop.url}/api/docs")
+    assert response is not None
+    assert "script-src 'self';" in response.headers["content-security-policy"]
+    operation = page.locator(".opblock", has=page.locator('[data-path="/api/abusive_reports"]')).first
+    operation.locator(".opblock-summary-control").click()
+    operation.get_by_role("button", name="Try it out").click()
+    operation.get_by_role("button", name="Execute", exact=True).click()
+    expect(operation.locator(".live-responses-table .response-col_status").last).to_contain_text("401")
+    assert [text for text in messages if "Content Security Policy" in text] == []
+    page.close()
 
 
 def test_the_admin_shows_the_same_links_in_the_language_of_the_browser(browser: Browser, shop: ServedShop):

@@ -59,9 +59,9 @@ def test_o5_every_error_is_json_with_a_request_id_that_is_in_the_log(
     project.wait_for_line("request", request_id=answer.headers["x-request-id"], status=status)
 
 
-@pytest.mark.parametrize("path", ["/livez", "/readyz", "/nowhere", "/admin/login/"])
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/nowhere", "/admin/login/", "/"])
 def test_x4_every_answer_has_safe_headers(project: Served, path: str):
-    answer = project.get(path)
+    answer = project.get(path, headers={"Accept": "text/html"})
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["x-frame-options"] == "DENY"
     assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]

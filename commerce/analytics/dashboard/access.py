@@ -9,7 +9,7 @@ from typing import Any
 
 from django.contrib import admin
 from django.contrib.auth.views import LogoutView, redirect_to_login
-from django.core.exceptions import PermissionDenied, ValidationError
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
@@ -21,23 +21,31 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 
 ALLOWED_ROLES = frozenset({Role.SUPER_ADMIN, Role.STORE_OWNER, Role.STAFF})
-INVALID_LOGIN = _("Please enter the e-mail and the password of a shop's owner or staff, or of a super admin.")
 View = Callable[..., HttpResponseBase]
 
 
 class SignInForm(AdminSignInForm):
-    """The sign-in form of the dashboard; customers see the same error as for a wrong password."""
+    """The sign-in form of the dashboard."""
+
+    audience = _("For shop owners, their staff and super admins.")
+    error_messages = AdminSignInForm.error_messages | {
+        "invalid_login": _("Please enter the e-mail and the password of a shop's owner or staff, or of a super admin.")
+    }
 
     def confirm_login_allowed(self, user: Any) -> None:
         if user.role not in ALLOWED_ROLES:
             raise self.get_invalid_login_error()
 
-    def get_invalid_login_error(self) -> ValidationError:
-        return ValidationError(INVALID_LOGIN, code="invalid_login")
-
 
 class ShopAdminSignInForm(AdminSignInForm):
     """The sign-in form of the admin, for shop users as well."""
+
+    audience = _("For shop owners, their staff, moderators and super admins.")
+    error_messages = AdminSignInForm.error_messages | {
+        "invalid_login": _(
+            "Please enter the e-mail and the password of a shop's owner or staff, of a moderator or of a super admin."
+        )
+    }
 
     def confirm_login_allowed(self, user: Any) -> None:
         if user.role not in ALLOWED_ROLES:

@@ -55,7 +55,7 @@ class PeriodPreset:
 
 class SignInView(LoginView):
     form_class: Any = SignInForm
-    template_name = "analytics/sign_in.html"
+    template_name = "accounts/sign_in.html"
     next_page = "dashboard"
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

@@ -32,8 +32,15 @@ class CodeForm(forms.Form):
 
 
 class AdminSignInForm(AuthenticationForm):
-    """The sign-in form of the admin, with the code of those who use a second factor."""
+    """The sign-in form of the admin, with the code of those who use a second factor.
 
+    `audience` says above it who may sign in, and customers see the same error as for a wrong password.
+    """
+
+    audience = _("For super admins.")
+    error_messages = AuthenticationForm.error_messages | {
+        "invalid_login": _("Please enter the e-mail and the password of a super admin.")
+    }
     otp = OneTimeCodeField(required=False, help_text=_("Only if you use an authenticator app."))
 
     def clean(self) -> dict[str, Any]:

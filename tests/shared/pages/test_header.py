@@ -90,6 +90,16 @@ def test_the_header_says_who_is_signed_in_on_every_page_with_a_session():
         assert 'Signed in as <a href="/admin/">ada@example.com</a>' in header_of(client, path), path
 
 
+def test_who_follows_the_header_to_sign_in_reads_who_may():
+    audiences = {
+        "commerce": "For shop owners, their staff, moderators and super admins.",
+        "inference": "For super admins.",
+    }
+    (path,) = re.findall(r'<a href="([^"]+)">Sign in to the admin</a>', header_of(Client(), "/"))
+    page = Client().get(path).content.decode()
+    assert audiences[settings.PROJECT] in page[page.index("<form") - 500 : page.index("<form")]
+
+
 def test_the_header_has_nothing_inline():
     for path in PAGES[settings.PROJECT]:
         assert not re.search(r"<script>|<style|\sstyle=|\son\w+=", header_of(Client(), path)), path

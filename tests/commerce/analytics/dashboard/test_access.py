@@ -84,16 +84,24 @@ def test_customers_cannot_sign_in_at_the_admin(db: None):
     assert "_auth_user_id" not in answer.client.session
 
 
-def test_customers_get_the_same_error_as_wrong_passwords(db: None):
+@pytest.mark.parametrize(
+    ("page", "audience"),
+    [
+        (SIGN_IN, "a shop&#x27;s owner or staff, or of a super admin."),
+        ("/admin/login/", "a shop&#x27;s owner or staff, of a moderator or of a super admin."),
+    ],
+)
+def test_customers_get_the_same_error_as_wrong_passwords(db: None, page: str, audience: str):
     answers = [
-        Client().post(SIGN_IN, {"username": create_shop_user(Role.CUSTOMER).email, "password": PASSWORD}),
-        Client().post(SIGN_IN, {"username": create_shop_user(Role.STAFF).email, "password": "wrong"}),
-        Client().post(SIGN_IN, {"username": "nobody@example.com", "password": "wrong"}),
+        Client().post(page, {"username": create_shop_user(Role.CUSTOMER).email, "password": PASSWORD}),
+        Client().post(page, {"username": create_shop_user(Role.STAFF).email, "password": "wrong"}),
+        Client().post(page, {"username": "nobody@example.com", "password": "wrong"}),
     ]
     texts = [re.findall(r"Please enter the e-mail[^<]*", answer.content.decode()) for answer in answers]
 
     assert [answer.status_code for answer in answers] == [200, 200, 200]
     assert texts[0] == texts[1] == texts[2] != []
+    assert texts[0][0].strip() == f"Please enter the e-mail and the password of {audience}"
     assert all("_auth_user_id" not in answer.client.session for answer in answers)
 
 
