@@ -46,7 +46,7 @@ MAX_CHOICES = 8  # of a request to the model server
 MAX_RETRY_DELAY = timedelta(minutes=1)
 JOB_TIMEOUT = timedelta(hours=25)  # the model server allows a batch one day
 MAX_RUN_TIME = timedelta(minutes=1)
-MAX_PAGE_REDRAW_SECONDS = 10.0  # after these no other product of the page without a text that keeps the rules is redrawn
+MAX_PAGE_REDRAW_SECONDS = 10.0  # after these no other product of the page is redrawn whose texts break rules
 NOT_DONE = "NOT_DONE"
 NO_TEXT = "NO_TEXT"
 PRODUCT_GONE = "PRODUCT_GONE"

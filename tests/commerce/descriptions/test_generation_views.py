@@ -133,7 +133,9 @@ def test_where_the_best_text_is_awkward_others_are_drawn_with_the_facts_in_anoth
     assert prompts == ["5 l, oak", "oak, 5 l"] * 2
 
 
-@pytest.mark.parametrize(("text", "count"), [("Meet the velmo Lamp. It is a 5 l.", 2), ("Meet the velmo Lamp of 5 l.", 1)])
+@pytest.mark.parametrize(
+    ("text", "count"), [("Meet the velmo Lamp. It is a 5 l.", 2), ("Meet the velmo Lamp of 5 l.", 1)]
+)
 def test_after_a_second_only_texts_that_break_rules_are_drawn_again(
     client_of: ApiClient, owner: User, settings: Settings, provider_server: ProviderServer, text: str, count: int
 ):
