@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 
 import httpx2
@@ -67,6 +68,8 @@ def check_model_server() -> list[Finding]:
     try:
         with sync_http_client(timeout_seconds=MODEL_SERVER_TIMEOUT_SECONDS, max_bytes=MAX_MODEL_LIST_BYTES) as client:
             answer = client.get(f"{settings.DESCRIPTIONS_BASE_URL.rstrip('/')}/models", headers=_headers())
+        if answer.status_code == HTTPStatus.FORBIDDEN:  # a key for inference alone works
+            return [Finding(_("model server"), True, _("It answers. The key may not list its models."))]
         answer.raise_for_status()
         models = {model["id"] for model in answer.json()["data"]}
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError) as error:

@@ -33,8 +33,8 @@ class ModelList(http.server.BaseHTTPRequestHandler):
     """A model server that lists one model to whoever has its key."""
 
     def do_GET(self) -> None:
-        is_known = self.path == "/v1/models" and self.headers["Authorization"] == "Bearer the-key"
-        self.send_response(200 if is_known else 401)
+        key = self.headers["Authorization"] if self.path == "/v1/models" else None
+        self.send_response({"Bearer the-key": 200, "Bearer run_inference": 403}.get(key, 401))
         self.end_headers()
         self.wfile.write(json.dumps({"data": [{"id": "stoa-writer"}]}).encode())
 
@@ -99,6 +99,12 @@ def test_sizes_have_the_decimal_sign_of_the_language(
 def test_a_model_server_that_answers_and_has_the_models_is_well(model_server: None):
     (finding,) = check_model_server()
     assert (finding.is_ok, finding.found) == (True, "It answers.")
+
+
+def test_a_key_that_may_not_list_models_is_no_problem(model_server: None, settings: Settings):
+    settings.DESCRIPTIONS_API_KEY = "run_inference"
+    (finding,) = check_model_server()
+    assert (finding.is_ok, finding.found) == (True, "It answers. The key may not list its models.")
 
 
 @pytest.mark.parametrize(
