@@ -1,4 +1,4 @@
-"""The admin: super admins only, with the sign-in limits, and without access to secrets."""
+"""The admin: super admins only, beside pages for shop users, with the sign-in limits, and without access to secrets."""
 
 import re
 
@@ -36,13 +36,16 @@ def test_x2_a_super_admin_signs_in_by_email(admin_user: User) -> None:
     assert sign_in("Root@example.com", PASSWORD) == (302, True)
 
 
+def test_x2_customers_cannot_sign_in() -> None:
+    assert sign_in(make_user(Role.CUSTOMER).email, PASSWORD) == (200, False)
+
+
 @pytest.mark.parametrize("role", [Role.STORE_OWNER, Role.STAFF, Role.CUSTOMER])
-def test_x2_other_roles_cannot_sign_in(role: Role) -> None:
-    user = make_user(role)
-    assert sign_in(user.email, PASSWORD) == (200, False)
+def test_x2_other_roles_reach_no_page_of_the_admin(role: Role) -> None:
     client = Client()
-    client.force_login(user)
-    assert client.get("/admin/").status_code == 302
+    client.force_login(make_user(role))
+    for path in ("/admin/", "/admin/accounts/user/"):
+        assert client.get(path).status_code == 302
 
 
 def test_x2_a_demoted_admin_is_signed_out_at_once(site: Client, admin_user: User) -> None:
