@@ -192,7 +192,7 @@ def test_int8_scores_are_close_and_the_same_alone_and_in_a_batch(tmp_path: Path,
     assert plain.classifier is not None
     expected = np.array(score(plain.classifier, *TEXTS, queries=(QUERY,)).scores)
     scores = score(small.classifier, *TEXTS, queries=(QUERY,)).scores
-    assert 0 < np.abs(np.array(scores) - expected).max() < 0.1  # these random weights amplify each rounding
+    assert 0 < np.abs(np.array(scores) - expected).max() < 0.2  # these random weights amplify each rounding
     assert scores == tuple(score(small.classifier, text, queries=(QUERY,)).scores[0] for text in TEXTS)
 
 
