@@ -10,8 +10,12 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 from django.db import DatabaseError, OperationalError
 
+from shared.environment import ignore_unknown_names
+
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "commerce.config.settings.base")
+    if sys.argv[1:2] not in (["serve"], ["runserver"]):  # servers refuse them
+        ignore_unknown_names()
     try:
         gc.disable()  # nothing that is imported is garbage: collections would take a sixth of the start
         django.setup()

@@ -47,6 +47,13 @@ def test_n13_a_damaged_database_ends_a_command_with_one_sentence(tmp_path: Path)
     assert_one_sentence(run_command("manage_commerce.py", "migrate", STOA_HOME=str(tmp_path)), "database")
 
 
+def test_an_unknown_setting_stops_a_server_and_warns_a_command(tmp_path: Path):
+    environment = {"STOA_HOME": str(tmp_path), "STOA_KEY": "of another program"}
+    assert_one_sentence(run_command("manage_commerce.py", "serve", "--port", "0", **environment), "STOA_KEY")
+    ended = run_command("manage_commerce.py", "settings", **environment)
+    assert (ended.returncode, ended.stderr.count("STOA_KEY")) == (0, 1)
+
+
 @pytest.mark.parametrize("command", ["manage_commerce.py serve", "manage_inference.py serve"])
 def test_n13_a_home_that_cannot_be_written_ends_the_server_with_one_sentence(command: str):
     assert_one_sentence(run_command(*command.split(), STOA_HOME="/proc/stoa"), "/proc/stoa/var", "STOA_HOME")
