@@ -42,7 +42,7 @@ async def draw_best(request: DescriptionRequest, model: str, *, wanted: int = 1)
     try:
         for number in range(MAX_ROUNDS):
             keywords = in_writing_order(request.keywords) if number % 2 else request.keywords
-            await _draw_round(best, replace(request, keywords=keywords), began + CALL_TIMEOUT_SECONDS)
+            await _add_draws(best, replace(request, keywords=keywords), began + CALL_TIMEOUT_SECONDS)
             max_seconds = MAX_POLISH_SECONDS if best.text else MAX_REDRAW_SECONDS
             if best.is_accepted or clock() - began > max_seconds:
                 break
@@ -54,7 +54,7 @@ async def draw_best(request: DescriptionRequest, model: str, *, wanted: int = 1)
     return best
 
 
-async def _draw_round(best: BestText, request: DescriptionRequest, deadline: float) -> None:
+async def _add_draws(best: BestText, request: DescriptionRequest, deadline: float) -> None:
     """Compare a round of draws for a request. A final one ends the others."""
     draws = text_provider(best.model).draws(
         prompts.build_messages(request, best.model),
