@@ -3,6 +3,7 @@
 import socket
 from dataclasses import asdict
 
+import httpx2
 import typer
 
 from inference.cli.errors import EXIT_FAILURE
@@ -29,9 +30,14 @@ def doctor(as_json: JsonOption = False) -> None:
 
 
 def check_port() -> list[Finding]:
-    """Return whether the default port of `serve` is free."""
+    """Return whether the default port of `serve` is free, or has a server of Stoa."""
     with socket.socket() as probe:
         probe.settimeout(1)
-        is_taken = probe.connect_ex(("127.0.0.1", DEFAULT_PORT)) == 0
-    found = "taken, by a running server or another program" if is_taken else "free"
-    return [Finding("port", True, f"{DEFAULT_PORT} is {found}.")]
+        if probe.connect_ex(("127.0.0.1", DEFAULT_PORT)):
+            return [Finding("port", True, f"{DEFAULT_PORT} is free.")]
+    try:
+        version = httpx2.get(f"http://127.0.0.1:{DEFAULT_PORT}/health", timeout=2).json()["version"]
+    except (httpx2.HTTPError, ValueError, KeyError, TypeError):
+        advice = "Stop it, or give `serve` another port: --port N."
+        return [Finding("port", False, f"{DEFAULT_PORT} is taken by another program.", advice)]
+    return [Finding("port", True, f"{DEFAULT_PORT} has Stoa {version}.")]
