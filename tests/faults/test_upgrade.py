@@ -112,7 +112,7 @@ leaves = executor.loader.graph.leaf_nodes()
 own = {label for label, name in leaves if executor.loader.graph.nodes[label, name].__module__.partition(".")[0]
        in ("shared", "commerce", "inference")}
 targets = [(label, name) for label, name in leaves if label not in own]
-targets += [(label, name) for label, name in released.items() if (label, name) in executor.loader.graph.nodes]
+targets += [(label, name) for label, name in released.items() if label in own]
 executor.migrate(targets)
 before = describe()
 call_command("migrate", verbosity=0)

@@ -1,4 +1,4 @@
-"""Settings that the model server rejects."""
+"""Settings of the model server."""
 
 import os
 import subprocess
@@ -10,17 +10,18 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 
+def read_settings(name: str, home: Path, given: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Print a setting in a process of its own."""
+    program = f"from inference.config.settings.base import {name}; print({name})"
+    environment = os.environ | {"STOA_HOME": str(home)} | given
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=120)
+
+
 def test_a_folder_of_sockets_that_is_set_stays_as_short_as_it_is(tmp_path: Path):
     (tmp_path / ("long" * 20)).mkdir()
     (tmp_path / "run").symlink_to(tmp_path / ("long" * 20))
-    done = subprocess.run(
-        [sys.executable, "-c", "from inference.config.settings.base import RUN_DIR; print(RUN_DIR)"],
-        cwd=REPOSITORY,
-        env=os.environ | {"STOA_HOME": str(tmp_path), "STOA_RUN_DIR": str(tmp_path / "run")},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = read_settings("RUN_DIR", tmp_path, {"STOA_RUN_DIR": str(tmp_path / "run")})
     assert done.stdout.strip() == str(tmp_path / "run"), done.stderr
 
 
@@ -33,15 +34,7 @@ def test_a_folder_of_sockets_that_is_set_stays_as_short_as_it_is(tmp_path: Path)
     ],
 )
 def test_settings_of_a_model_host_are_rejected_if_it_runs_separately(tmp_path: Path, given: dict[str, str], code: int):
-    environment = os.environ | {"STOA_HOME": str(tmp_path)} | given
-    done = subprocess.run(
-        [sys.executable, "-c", "import inference.config.settings.base"],
-        cwd=REPOSITORY,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = read_settings("START_HOST", tmp_path, given)
     assert done.returncode == code, done.stderr
     if code:
         assert "STOA_START_HOST is false: set them as options of the model host" in done.stderr.splitlines()[-1]
