@@ -29,7 +29,8 @@ class BalancedOperations(Operations):
     async def attempt(self, method: str, path: str, **options: Any) -> httpx2.Response | None:
         self.url, version = random.choice(list(self.urls.items()))
         response = await super().attempt(method, path, **options)
-        if response is not None and response.is_success:
+        # A stream that fails midway has status 200 and ends with an error event.
+        if response is not None and response.is_success and 'data: {"error"' not in response.text:
             self.counts[self.phase] += 1
         else:
             seen = f"{response.status_code} {response.text[:300]}" if response is not None else "no response"

@@ -112,7 +112,8 @@ class Machine:
 
     It starts once.
 
-    environment: settings of both projects. folder: for sockets and logs; its path is short.
+    environment: settings of both projects. folder: for sockets and logs; its path is short. hung: processes that had to
+    be killed.
     """
 
     version: Version
@@ -120,6 +121,7 @@ class Machine:
     folder: Path
     shop_url: str = ""
     models_url: str = ""
+    hung: list[str] = field(default_factory=list)
     _processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start(self) -> None:
@@ -144,16 +146,18 @@ class Machine:
             self._wait_until_ready(url)
 
     def stop(self) -> None:
-        """End the processes as a service manager does: the web servers first, with the time to drain."""
-        host, *others = self._processes or [None]
-        for process in others:
-            process.terminate()
-        for process in others:
-            process.wait(DRAIN_SECONDS + 60)
-        if host:
-            host.terminate()
-            host.wait(60)
+        """End the processes as a service manager does: the model host last, when the others have drained."""
+        host, others = self._processes[:1], self._processes[1:]
         self._processes = []
+        for group in (others, host):
+            for process in group:
+                process.terminate()
+            for process in group:
+                try:
+                    process.wait(DRAIN_SECONDS + 60)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    self.hung.append(f"{self.version.name}: {process.args} did not end")
 
     def errors(self) -> list[str]:
         """Return the log lines of failures."""

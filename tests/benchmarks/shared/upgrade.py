@@ -3,7 +3,7 @@
 Clients read, order, sign in, decide, upload, generate and submit batches. Meanwhile the tables are migrated, processes
 of the new version join those of the previous one, replace them, and are joined by them again, as for a rollback. No
 response is an error. Afterwards the tables, and those of the restored backup, hold what clients know. The previous
-version comes from git. Needs PostgreSQL and Redis.
+version comes from git. Needs Redis, and PostgreSQL for that database.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -206,7 +206,9 @@ class Upgrade:
         self._balance(second, third)
         await self._phase(f"{old} started again", seconds)
 
-    async def _phase(self, name: str, seconds: float, action: Any = None, *arguments: Any) -> None:
+    async def _phase(
+        self, name: str, seconds: float, action: Callable[..., None] | None = None, *arguments: Any
+    ) -> None:
         """Let clients go on for this time, and for as long as an action takes."""
         self.shop.phase = self.models.phase = name
         began = time.monotonic()
@@ -262,7 +264,10 @@ def installations(database: str, redis_url: str) -> Iterator[list[Installation]]
 
 
 def upgrade(database: str, previous: Version, seconds: float) -> dict[str, Any]:
-    """Upgrade an installation with this database, print the table, and return what went wrong."""
+    """Upgrade an installation with this database, print the table, and return what went wrong.
+
+    Failures in the logs of servers and workers are shown: they fail the row only where a client or a table shows them.
+    """
     print(f"\n{database}:\n\n| phase | time | successes | errors |\n|---|---|---|---|", flush=True)
     with (
         tempfile.TemporaryDirectory(prefix="stoa") as folder,
@@ -278,14 +283,14 @@ def upgrade(database: str, previous: Version, seconds: float) -> dict[str, Any]:
     print(f"\nIn the backup: {run.accepted()}.")
     for name, found in run.differences.items():
         print(f"Differences of {name}: {len(found)}", *found[:40], sep="\n  ")
-    errors = [*run.shop.errors, *run.models.errors]
-    violations = [*run.shop.violations, *run.models.violations]
-    print(f"Errors: {len(errors)}", *examples(errors), *examples(violations), sep="\n  ")
-    return {"errors": errors + violations, "differences": run.differences, "logs": logs}
+    errors = [*run.shop.errors, *run.models.errors, *run.shop.violations, *run.models.violations]
+    errors += [line for machine in run.machines for line in machine.hung]
+    print(f"Errors: {len(errors)}", *examples(errors), sep="\n  ")
+    return {"errors": errors, "differences": run.differences, "logs": logs}
 
 
 def examples(errors: list[str]) -> list[str]:
-    """Return one error of each kind: a phase, a route and a status."""
+    """Return one error of each kind: those that differ in numbers only are one."""
     return list({re.sub(r"\d+", "", error)[:100]: error for error in errors}.values())
 
 
