@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from tests.chromium import running_chromium
 from tests.commerce.live_server import manage, served_shop
 from tests.commerce.moderation.admin.moderator_browser import PATIENCE_MS, QUEUE, ModeratorBrowser
+from tests.page_checks import OVERFLOW, find_violations
 
 FILL = """
 from commerce.catalog.models import Product
@@ -41,13 +41,11 @@ case = Case.objects.filter(state="appealed").first()
 reporter = User.objects.get(email="reporter.1@people.example")
 print(product.pk, draft.pk, job.pk, case.pk, case.author_id, reporter.pk, case.shop_id)
 """
-RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
 LOOKS: dict[str, dict[str, Any]] = {
     "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
     "light": {"viewport": {"width": 320, "height": 844}, "color_scheme": "light", "locale": "de-DE"},
 }
 MIDDLE_WIDTH = 768
-SIDEWAYS_OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 WITHOUT_CONTRAST = {"rules": {"color-contrast": {"enabled": False}}}  # slow, and the same at every width
 # The rest of the form belongs to the admin theme, whose autocomplete fields fail the rule about names.
 PARTS = {"the product form": "#description-writer"}
@@ -109,12 +107,6 @@ def page(desk: ModeratorBrowser, ids: dict[str, str], request: pytest.FixtureReq
     return desk.open_queue(**LOOKS[request.param])
 
 
-def find_violations(page: Page, part: str | None = None, **options: Any) -> list[str]:
-    """Return axe's violations on a page or a part of it, each with its rule and element."""
-    found = Axe().run(page, context=part, options=RULES | options).response["violations"]
-    return [f"{rule['id']}: {node['target']}: {node['failureSummary']}" for rule in found for node in rule["nodes"]]
-
-
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_no_violation_on_a_page(page: Page, desk: ModeratorBrowser, ids: dict[str, str], name: str):
     page.goto(desk.shop.url + PAGES[name].format(**ids))
@@ -122,7 +114,7 @@ def test_axe_finds_no_violation_on_a_page(page: Page, desk: ModeratorBrowser, id
 
     assert find_violations(page, PARTS.get(name)) == []
     if "/commerce_moderation/" in page.url:
-        assert page.evaluate(SIDEWAYS_OVERFLOW) == 0
+        assert page.evaluate(OVERFLOW) == 0
         check_middle_width(page)
 
 
@@ -133,7 +125,7 @@ def check_middle_width(page: Page) -> None:
         return
     page.set_viewport_size({"width": MIDDLE_WIDTH, "height": size["height"]})
     assert find_violations(page, **WITHOUT_CONTRAST) == []
-    assert page.evaluate(SIDEWAYS_OVERFLOW) == 0
+    assert page.evaluate(OVERFLOW) == 0
     page.set_viewport_size(size)
 
 

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.chromium import running_chromium, sign_in
 from tests.commerce.live_server import ServedShop, served_shop
-from tests.header_pages import check_header, follow_by_keyboard
+from tests.page_checks import check_page, follow_by_keyboard
 
 MODEL_SERVER = "https://models.example"
 TITLES = ["Shop", "Shop admin", "Shop API", "Model server", "Playground", "Model server API"]
@@ -30,7 +30,7 @@ def shop() -> Iterator[ServedShop]:
 # The rest of the documentation's page is Swagger UI's.
 @pytest.mark.parametrize(("path", "part"), [("/", None), ("/shop/", None), ("/api/docs", ".site-header")])
 def test_axe_finds_no_violation_at_any_width(browser: Browser, shop: ServedShop, path: str, part: str | None):
-    check_header(browser, shop.url + path, part=part)
+    check_page(browser, shop.url + path, part=part)
 
 
 @pytest.mark.parametrize("path", ["/", "/shop/", "/api/docs"])

@@ -9,7 +9,8 @@ from playwright.sync_api import Browser, Page, expect
 from tests.chromium import running_chromium
 from tests.commerce.live_server import ServedShop, manage, served_shop
 from tests.commerce.search.embedding_server import EmbeddingServer
-from tests.commerce.test_accessibility import LOOKS, find_violations
+from tests.commerce.test_accessibility import LOOKS
+from tests.page_checks import find_violations
 
 FILL = """
 from django.utils import timezone

@@ -3,9 +3,9 @@
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.header_pages import check_header, follow_by_keyboard
 from tests.inference.playground.steps import sign_in
 from tests.inference.running_server import RunningServer
+from tests.page_checks import check_page, follow_by_keyboard
 
 TITLES = ["Model server", "Playground", "Model server API"]  # the shop's public URL is not set
 
@@ -13,7 +13,7 @@ TITLES = ["Model server", "Playground", "Model server API"]  # the shop's public
 # The rest of the documentation's page is Swagger UI's.
 @pytest.mark.parametrize(("path", "part"), [("/", None), ("/playground", None), ("/docs", ".site-header")])
 def test_axe_finds_no_violation_at_any_width(browser: Browser, stoa: RunningServer, path: str, part: str | None):
-    check_header(browser, stoa.url + path, part=part)
+    check_page(browser, stoa.url + path, part=part)
 
 
 @pytest.mark.parametrize("path", ["/", "/playground", "/docs"])

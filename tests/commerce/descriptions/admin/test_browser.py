@@ -11,7 +11,7 @@ from tests import chromium
 from tests.chromium import running_chromium
 from tests.commerce.descriptions.provider.fake_server import ProviderServer
 from tests.commerce.live_server import ServedShop, served_shop
-from tests.header_pages import OVERFLOW, WIDTHS, find_violations
+from tests.page_checks import WIDTHS, check_look, find_violations
 
 TIMEOUT_MS = 60_000
 
@@ -280,13 +280,3 @@ def test_an_owner_uses_a_variant_on_the_page_of_product_texts(
     assert read["description"] == texts[0]
     assert problems == []
     context.close()
-
-
-def check_look(page: Page) -> None:
-    """Check the page with axe at three widths, light and dark; nothing is wider than the window."""
-    for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 800})
-            assert find_violations(page, None) == [], (page.url, scheme, width)
-            assert page.evaluate(OVERFLOW) == 0, (page.url, scheme, width)

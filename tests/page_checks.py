@@ -1,4 +1,4 @@
-"""Checks of the header in a browser, for the tests of both servers' pages."""
+"""Checks of pages in a browser: axe, overflow, and the header of both servers' pages."""
 
 from typing import Any
 
@@ -10,28 +10,33 @@ WIDTHS = (320, 768, 1280)
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-def find_violations(page: Page, part: str | None) -> list[str]:
+def find_violations(page: Page, part: str | None = None, **options: Any) -> list[str]:
     """Return axe's violations on a page or a part of it, each with its rule and element."""
-    found: list[dict[str, Any]] = Axe().run(page, context=part, options=RULES).response["violations"]
+    found: list[dict[str, Any]] = Axe().run(page, context=part, options=RULES | options).response["violations"]
     return [f"{rule['id']}: {node['target']}: {node['failureSummary']}" for rule in found for node in rule["nodes"]]
 
 
-def check_header(browser: Browser, url: str, *, part: str | None = None) -> None:
+def check_look(page: Page, part: str | None = None) -> None:
     """Check a page, or a part of it, with axe at three widths, light and dark; nothing is wider than the window."""
     for scheme in ("light", "dark"):
-        context = browser.new_context(color_scheme=scheme)  # type: ignore[arg-type]
-        page = context.new_page()
-        messages: list[ConsoleMessage] = []
-        page.on("console", lambda message, messages=messages: messages.append(message))
-        page.goto(url)
-        page.wait_for_load_state("networkidle")
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 800})
-            assert find_violations(page, part) == [], (url, scheme, width)
-            assert page.evaluate(OVERFLOW) == 0, (url, scheme, width)
-        errors = [message.text for message in messages if message.type == "error"]
-        assert errors == [], (url, scheme)  # among them what the page's policy refuses
-        context.close()
+            assert find_violations(page, part) == [], (page.url, scheme, width)
+            assert page.evaluate(OVERFLOW) == 0, (page.url, scheme, width)
+
+
+def check_page(browser: Browser, url: str, *, part: str | None = None) -> None:
+    """Check the look of a page, or of a part of it, and that nothing is an error to the browser."""
+    page = browser.new_page()
+    messages: list[ConsoleMessage] = []
+    page.on("console", lambda message: messages.append(message))  # Playwright takes functions only
+    page.goto(url)
+    page.wait_for_load_state("networkidle")
+    check_look(page, part)
+    errors = [message.text for message in messages if message.type == "error"]
+    assert errors == [], url  # among them what the page's policy refuses
+    page.close()
 
 
 def follow_by_keyboard(browser: Browser, url: str, titles: list[str]) -> None:
