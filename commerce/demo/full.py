@@ -80,7 +80,7 @@ def _create_product(generated: GeneratedProduct, shop: Shop, now: datetime) -> N
     )
     if create_product(product, generated.category.slug) and sizes:
         attribute = create_attribute(shop, generated.category.size_attribute, dict.fromkeys(sizes, ""), now=now)
-        vary_product(product, [attribute], price_step=100, now=now)
+        vary_product(product, [attribute.values.filter(value__in=sizes)], price_step=100, now=now)
 
 
 def seed_images(*, seed: int, now: datetime, report_progress: ProgressCallback) -> None:

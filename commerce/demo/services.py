@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from commerce.attributes import services as attribute_services
-from commerce.attributes.models import Attribute
+from commerce.attributes.models import Attribute, AttributeValue
 from commerce.catalog.models import Category, Product, ProductType, Tag
 from commerce.catalog.variations import change_variations, set_attribute_values
 from commerce.demo import small_data
@@ -39,12 +40,14 @@ def seed_small(*, products: Sequence[small_data.DemoProduct] = small_data.PRODUC
             price=demo.price,
             sale_price=demo.sale_price,
             quantity=demo.quantity,
-            product_type=Product.Kind.VARIABLE if demo.varies_by else Product.Kind.SIMPLE,
+            unit=demo.unit,
+            product_type=Product.Kind.VARIABLE if demo.values else Product.Kind.SIMPLE,
         )
         if create_product(product, demo.category):
             product.tags.set(Tag.objects.filter(slug__in=demo.tags, language="en"))
-            if demo.varies_by:
-                vary_product(product, [attributes[demo.shop, name] for name in demo.varies_by], now=now)
+            if demo.values:
+                values = [attributes[demo.shop, name].values.filter(value__in=one) for name, one in demo.values.items()]
+                vary_product(product, values, now=now)
     return users
 
 
@@ -76,30 +79,39 @@ def create_subcategory(slug: str, name: str, parent_slug: str) -> None:
 
 
 def create_attribute(shop: Shop, name: str, values: Mapping[str, str], *, now: datetime) -> Attribute:
-    """Return the shop's attribute of this name, which is created with these values if there is none."""
-    existing = Attribute.objects.filter(shop=shop, name=name, language="en").first()
-    items = [{"value": text, "meta": meta} for text, meta in values.items()]
-    return existing or attribute_services.create_attribute(
-        actor=shop.owner, shop_id=shop.pk, name=name, values=items, now=now
-    )
+    """Return the shop's attribute of this name, which is created if there is none, with at least these values."""
+    attribute = Attribute.objects.filter(shop=shop, name=name, language="en").prefetch_related("values").first()
+    existing = [] if attribute is None else list(attribute.values.all())
+    texts = {row.value for row in existing}
+    missing = [{"value": text, "meta": meta} for text, meta in values.items() if text not in texts]
+    if attribute is None:
+        return attribute_services.create_attribute(
+            actor=shop.owner, shop_id=shop.pk, name=name, values=missing, now=now
+        )
+    if missing:
+        kept = [{"id": row.pk, "value": row.value} for row in existing]
+        changes = {"values": [*kept, *missing]}
+        attribute_services.update_attribute(actor=shop.owner, attribute_id=attribute.pk, changes=changes, now=now)
+    return attribute
 
 
-def vary_product(product: Product, attributes: Sequence[Attribute], *, price_step: int = 0, now: datetime) -> None:
-    """Give a new product a variation for each combination of the attributes' values, and divide its stock among them.
+def vary_product(
+    product: Product, values: Sequence["QuerySet[AttributeValue]"], *, price_step: int = 0, now: datetime
+) -> None:
+    """Give a new product a variation for each combination of these values of attributes, and divide its stock.
 
-    Each variation costs `price_step` more than the one before, in minor units.
+    `values` has the values of one attribute each. Each variation costs `price_step` more than the one before, in minor
+    units. Its title names the values in which the variations differ.
     """
-    values = [list(attribute.values.all()) for attribute in attributes]
-    set_attribute_values(product=product, value_ids=[value.pk for of_one in values for value in of_one])
-    combinations = list(itertools.product(*values))
+    of_attributes = [list(of_one.select_related("attribute").order_by("pk")) for of_one in values]
+    set_attribute_values(product=product, value_ids=[value.pk for of_one in of_attributes for value in of_one])
+    shared = {of_one[0] for of_one in of_attributes if len(of_one) == 1}
+    combinations = list(itertools.product(*of_attributes))
     share, remainder = divmod(product.quantity, len(combinations))
     upsert = [
         {
-            "title": "/".join(value.value for value in combination),
-            "options": [
-                {"name": attribute.name, "value": value.value}
-                for attribute, value in zip(attributes, combination, strict=True)
-            ],
+            "title": "/".join(value.value for value in combination if len(combinations) == 1 or value not in shared),
+            "options": [{"name": value.attribute.name, "value": value.value} for value in combination],
             "price": product.price + price_step * position,
             "sale_price": product.sale_price,
             "quantity": share + (position < remainder),

@@ -1,6 +1,6 @@
 """Users, shops and products of the small demo store. Prices are in euro cents."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shared.accounts.roles import Role
 
@@ -29,8 +29,10 @@ class DemoProduct:
     price: int
     quantity: int
     sale_price: int | None = None
-    varies_by: tuple[str, ...] = ()  # names of attributes of the shop; a variation for each combination of values
     tags: tuple[str, ...] = ()  # slugs
+    unit: str = ""  # of a simple product
+    # Values by the name of their attribute. With any, the product is variable: a variation for each combination.
+    values: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -88,19 +90,94 @@ TAGS = {"bestseller": "Bestseller", "new-in": "New In", "gift-idea": "Gift Idea"
 
 ATTRIBUTES = (
     DemoAttribute("hearth-and-table", "Color", {"Sand": "#d8c3a5", "Charcoal": "#36454f", "Moss": "#6b7f4f"}),
-    DemoAttribute("hearth-and-table", "Material", {"Linen": "", "Stoneware": "", "Oak": "", "Cast Iron": ""}),
+    DemoAttribute(
+        "hearth-and-table",
+        "Material",
+        dict.fromkeys(
+            ("Linen", "Stoneware", "Oak", "Cast iron", "Maple", "Carbon steel", "Copper", "Walnut", "Brass"), ""
+        ),
+    ),
+    DemoAttribute(
+        "hearth-and-table", "Measure", dict.fromkeys(("16 cm", "20 cm", "24 cm", "28 cm", "350 ml", "1.2 l"), "")
+    ),
+    DemoAttribute(
+        "hearth-and-table",
+        "Feature",
+        dict.fromkeys(
+            ("Juice groove", "Ceramic grinder", "Dimmable", "Machine-washable", "Dishwasher-safe", "Lined with tin"), ""
+        ),
+    ),
     DemoAttribute("far-trails", "Color", {"Slate": "#5b6770", "Rust": "#b7410e"}),
-    DemoAttribute("far-trails", "Size", {"S": "", "M": "", "L": ""}),
+    DemoAttribute("far-trails", "Size", dict.fromkeys("SML", "")),
+    DemoAttribute(
+        "far-trails",
+        "Material",
+        dict.fromkeys(
+            ("Ripstop nylon", "Titanium", "Recycled down", "Aluminium", "Waxed canvas", "Recycled nylon", "Steel"), ""
+        ),
+    ),
+    DemoAttribute("far-trails", "Measure", dict.fromkeys(("2.1 kg", "480 g", "90 cm", "1.5 l", "400 lumens"), "")),
+    DemoAttribute("far-trails", "Feature", dict.fromkeys(("Foldable", "Rechargeable", "Waterproof"), "")),
 )
 
+HOME_COLORS = {"Color": ("Sand", "Charcoal", "Moss")}
+TRAIL_COLORS = {"Color": ("Slate", "Rust")}
+TRAIL_SIZES = {"Size": ("S", "M", "L")}
+
 PRODUCTS = (
-    DemoProduct("hearth-and-table", "kitchen", "Brunvale Teapot", 4900, 34),
-    DemoProduct("hearth-and-table", "cookware", "Castor Iron Skillet", 5900, 21, sale_price=4900, tags=("bestseller",)),
-    DemoProduct("hearth-and-table", "knives-and-boards", "Maple Bread Board", 3200, 48, tags=("gift-idea",)),
-    DemoProduct("hearth-and-table", "kitchen", "Nordlys Pepper Mill", 2800, 60),
-    DemoProduct("hearth-and-table", "knives-and-boards", "Quillon Chef's Knife", 8900, 15, tags=("bestseller",)),
-    DemoProduct("hearth-and-table", "tableware", "Ostara Dinner Plate", 1600, 120, varies_by=("Color",)),
-    DemoProduct("hearth-and-table", "tableware", "Lumi Water Carafe", 2400, 40),
+    DemoProduct(
+        "hearth-and-table",
+        "kitchen",
+        "Brunvale Teapot",
+        4900,
+        34,
+        values={"Color": ("Sand", "Charcoal"), "Material": ("Stoneware",), "Measure": ("1.2 l",)},
+    ),
+    DemoProduct(
+        "hearth-and-table",
+        "cookware",
+        "Castor Iron Skillet",
+        5900,
+        21,
+        sale_price=4900,
+        tags=("bestseller",),
+        values={"Material": ("Cast iron",), "Measure": ("24 cm", "28 cm")},
+    ),
+    DemoProduct(
+        "hearth-and-table",
+        "knives-and-boards",
+        "Maple Bread Board",
+        3200,
+        48,
+        tags=("gift-idea",),
+        values={"Material": ("Maple",), "Feature": ("Juice groove",)},
+    ),
+    DemoProduct(
+        "hearth-and-table",
+        "kitchen",
+        "Nordlys Pepper Mill",
+        2800,
+        60,
+        values={"Material": ("Oak", "Walnut"), "Feature": ("Ceramic grinder",)},
+    ),
+    DemoProduct(
+        "hearth-and-table",
+        "knives-and-boards",
+        "Quillon Chef's Knife",
+        8900,
+        15,
+        tags=("bestseller",),
+        values={"Material": ("Carbon steel",), "Measure": ("16 cm", "20 cm")},
+    ),
+    DemoProduct(
+        "hearth-and-table",
+        "tableware",
+        "Ostara Dinner Plate",
+        1600,
+        120,
+        values=HOME_COLORS | {"Material": ("Stoneware",), "Feature": ("Dishwasher-safe",)},
+    ),
+    DemoProduct("hearth-and-table", "tableware", "Lumi Water Carafe", 2400, 40, unit="1.2 l"),
     DemoProduct(
         "hearth-and-table",
         "table-linen",
@@ -108,13 +185,35 @@ PRODUCTS = (
         2200,
         75,
         sale_price=1800,
-        varies_by=("Color",),
         tags=("gift-idea", "new-in"),
+        unit="set of 4",
+        values=HOME_COLORS | {"Material": ("Linen",), "Feature": ("Machine-washable",)},
     ),
-    DemoProduct("hearth-and-table", "lighting", "Oakhurst Table Lamp", 7900, 18),
-    DemoProduct("hearth-and-table", "lighting", "Solveig Candle Holder", 1900, 6),
-    DemoProduct("far-trails", "camping", "Ridgeline Two-Person Tent", 18900, 12),
-    DemoProduct("far-trails", "camping", "Ember Camp Stove", 6400, 27),
+    DemoProduct(
+        "hearth-and-table",
+        "lighting",
+        "Oakhurst Table Lamp",
+        7900,
+        18,
+        values={"Color": ("Sand", "Charcoal"), "Material": ("Linen",), "Feature": ("Dimmable",)},
+    ),
+    DemoProduct("hearth-and-table", "lighting", "Solveig Candle Holder", 1900, 6, unit="set of 3"),
+    DemoProduct(
+        "far-trails",
+        "camping",
+        "Ridgeline Two-Person Tent",
+        18900,
+        12,
+        values=TRAIL_COLORS | {"Material": ("Ripstop nylon",), "Measure": ("2.1 kg",)},
+    ),
+    DemoProduct(
+        "far-trails",
+        "camping",
+        "Ember Camp Stove",
+        6400,
+        27,
+        values={"Material": ("Titanium",), "Feature": ("Foldable",)},
+    ),
     DemoProduct(
         "far-trails",
         "sleeping-bags",
@@ -122,32 +221,131 @@ PRODUCTS = (
         12900,
         9,
         sale_price=10900,
-        varies_by=("Size",),
         tags=("new-in",),
+        values=TRAIL_SIZES | {"Material": ("Recycled down",)},
     ),
-    DemoProduct("far-trails", "camping", "Tarn Folding Chair", 4500, 33),
-    DemoProduct("far-trails", "cycling", "Velmo Bike Light", 3400, 80),
     DemoProduct(
-        "far-trails", "bike-bags", "Harrow Pannier Bag", 7200, 24, varies_by=("Size", "Color"), tags=("bestseller",)
+        "far-trails", "camping", "Tarn Folding Chair", 4500, 33, values=TRAIL_COLORS | {"Material": ("Aluminium",)}
     ),
-    DemoProduct("far-trails", "cycling", "Pico Hand Pump", 2600, 51),
-    DemoProduct("far-trails", "hiking", "Skarn Trekking Poles", 6900, 0),
-    DemoProduct("far-trails", "hiking", "Alder 28 Backpack", 11900, 16),
-    DemoProduct("far-trails", "hiking", "Merrow Steel Bottle", 2900, 95),
+    DemoProduct(
+        "far-trails",
+        "cycling",
+        "Velmo Bike Light",
+        3400,
+        80,
+        values={"Material": ("Aluminium",), "Feature": ("Rechargeable",)},
+    ),
+    DemoProduct(
+        "far-trails",
+        "bike-bags",
+        "Harrow Pannier Bag",
+        7200,
+        24,
+        tags=("bestseller",),
+        values=TRAIL_SIZES | TRAIL_COLORS | {"Material": ("Waxed canvas",)},
+    ),
+    DemoProduct("far-trails", "cycling", "Pico Hand Pump", 2600, 51, unit="120 g"),
+    DemoProduct("far-trails", "hiking", "Skarn Trekking Poles", 6900, 0, unit="set of 2"),
+    DemoProduct(
+        "far-trails",
+        "hiking",
+        "Alder 28 Backpack",
+        11900,
+        16,
+        values=TRAIL_COLORS | {"Material": ("Recycled nylon",), "Feature": ("Waterproof",)},
+    ),
+    DemoProduct("far-trails", "hiking", "Merrow Steel Bottle", 2900, 95, unit="750 ml"),
 )
 
 # What the demo has beside them.
 MORE_PRODUCTS = (
-    DemoProduct("hearth-and-table", "cookware", "Marlow Copper Saucepan", 9900, 14, sale_price=8400),
-    DemoProduct("hearth-and-table", "kitchen", "Elvin Coffee Grinder", 6900, 22, tags=("gift-idea",)),
-    DemoProduct("hearth-and-table", "tableware", "Tilda Stoneware Mug", 1400, 90, varies_by=("Color",)),
-    DemoProduct("hearth-and-table", "table-linen", "Rosedal Table Runner", 3400, 26, tags=("new-in",)),
-    DemoProduct("hearth-and-table", "lighting", "Kolm Reading Light", 5400, 0),
-    DemoProduct("far-trails", "sleeping-bags", "Cirrus Sleeping Mat", 7900, 31, tags=("bestseller",)),
-    DemoProduct("far-trails", "camping", "Pinecone Lantern", 3900, 44, tags=("gift-idea",)),
-    DemoProduct("far-trails", "bike-bags", "Lofoten Saddle Bag", 3800, 37),
-    DemoProduct("far-trails", "cycling", "Trueline Bike Lock", 5900, 19, sale_price=4900),
-    DemoProduct("far-trails", "hiking", "Brae Rain Jacket", 14900, 17, varies_by=("Size", "Color"), tags=("new-in",)),
+    DemoProduct(
+        "hearth-and-table",
+        "cookware",
+        "Marlow Copper Saucepan",
+        9900,
+        14,
+        sale_price=8400,
+        values={"Material": ("Copper",), "Measure": ("16 cm", "20 cm"), "Feature": ("Lined with tin",)},
+    ),
+    DemoProduct(
+        "hearth-and-table",
+        "kitchen",
+        "Elvin Coffee Grinder",
+        6900,
+        22,
+        tags=("gift-idea",),
+        values={"Material": ("Oak", "Walnut"), "Feature": ("Ceramic grinder",)},
+    ),
+    DemoProduct(
+        "hearth-and-table",
+        "tableware",
+        "Tilda Stoneware Mug",
+        1400,
+        90,
+        values=HOME_COLORS | {"Material": ("Stoneware",), "Measure": ("350 ml",), "Feature": ("Dishwasher-safe",)},
+    ),
+    DemoProduct(
+        "hearth-and-table",
+        "table-linen",
+        "Rosedal Table Runner",
+        3400,
+        26,
+        tags=("new-in",),
+        values={"Color": ("Sand", "Moss"), "Material": ("Linen",), "Feature": ("Machine-washable",)},
+    ),
+    DemoProduct(
+        "hearth-and-table",
+        "lighting",
+        "Kolm Reading Light",
+        5400,
+        0,
+        values={"Material": ("Brass",), "Feature": ("Dimmable",)},
+    ),
+    DemoProduct(
+        "far-trails",
+        "sleeping-bags",
+        "Cirrus Sleeping Mat",
+        7900,
+        31,
+        tags=("bestseller",),
+        values=TRAIL_COLORS | {"Material": ("Recycled nylon",), "Measure": ("480 g",)},
+    ),
+    DemoProduct(
+        "far-trails",
+        "camping",
+        "Pinecone Lantern",
+        3900,
+        44,
+        tags=("gift-idea",),
+        values={"Material": ("Aluminium",), "Measure": ("400 lumens",), "Feature": ("Rechargeable",)},
+    ),
+    DemoProduct(
+        "far-trails",
+        "bike-bags",
+        "Lofoten Saddle Bag",
+        3800,
+        37,
+        values=TRAIL_COLORS | {"Material": ("Waxed canvas",), "Measure": ("1.5 l",)},
+    ),
+    DemoProduct(
+        "far-trails",
+        "cycling",
+        "Trueline Bike Lock",
+        5900,
+        19,
+        sale_price=4900,
+        values={"Material": ("Steel",), "Measure": ("90 cm",)},
+    ),
+    DemoProduct(
+        "far-trails",
+        "hiking",
+        "Brae Rain Jacket",
+        14900,
+        17,
+        tags=("new-in",),
+        values=TRAIL_SIZES | TRAIL_COLORS | {"Material": ("Recycled nylon",), "Feature": ("Waterproof",)},
+    ),
 )
 # Shapes of the pictures, by a product's slug.
 SHAPES = {

@@ -13,6 +13,9 @@ from django.utils import timezone
 
 from commerce.attributes.models import Attribute
 from commerce.catalog.models import Category, Product, Tag, Variation
+from commerce.demo.services import seed_small
+from commerce.demo.small_data import MORE_PRODUCTS, PRODUCTS
+from commerce.descriptions.writer.keywords import propose_keywords
 from commerce.moderation.models import AbuseReport, Case, Decision
 from commerce.moderation.queue.second_looks import next_blind_case, second_look_figures
 from commerce.orders.models import Order
@@ -53,13 +56,15 @@ def test_the_small_demo_has_attributes_variations_tags_and_subcategories():
 
     assert list(Attribute.objects.values_list("shop__slug", "name").order_by("id")) == [
         ("hearth-and-table", "Color"), ("hearth-and-table", "Material"),
-        ("far-trails", "Color"), ("far-trails", "Size"),
+        ("hearth-and-table", "Measure"), ("hearth-and-table", "Feature"),
+        ("far-trails", "Color"), ("far-trails", "Size"), ("far-trails", "Material"),
+        ("far-trails", "Measure"), ("far-trails", "Feature"),
     ]  # fmt: skip
     bag = Product.objects.get(slug="harrow-pannier-bag")
     assert [variation.title for variation in bag.variations.all()] == [
         "S/Slate", "S/Rust", "M/Slate", "M/Rust", "L/Slate", "L/Rust",
     ]  # fmt: skip
-    assert (bag.quantity, bag.price, bag.attribute_values.count()) == (24, 7200, 5)
+    assert (bag.quantity, bag.price, bag.attribute_values.count()) == (24, 7200, 6)
     assert [category.slug for category in bag.categories.order_by("depth")] == ["cycling", "bike-bags"]
     assert Product.objects.filter(tags__slug="bestseller").count() == 3
     assert Category.objects.filter(parent__slug="kitchen").count() == 2
@@ -94,6 +99,33 @@ def test_the_demo_has_a_year_of_orders_reviews_and_reports_of_which_some_are_dec
     counted = [model.objects.count() for model in (Product, Order, Review, Question, AbuseReport, Decision)]
     call_command("seed", "--demo", "--json", stdout=output)
     assert [model.objects.count() for model in (Product, Order, Review, Question, AbuseReport, Decision)] == counted
+
+
+def test_the_form_proposes_keywords_for_every_product_of_the_demo():
+    seed_small(products=(*PRODUCTS, *MORE_PRODUCTS), now=timezone.now())
+
+    proposed = {product.slug: propose_keywords(product) for product in Product.objects.all()}
+    assert len(proposed) == 30
+    assert [slug for slug, keywords in proposed.items() if not keywords] == []
+    assert proposed["brunvale-teapot"] == ["Sand", "Charcoal", "Stoneware", "1.2 l"]
+    assert proposed["solveig-candle-holder"] == ["set of 3"]
+    assert proposed["brae-rain-jacket"][3:] == ["Slate", "Rust", "Recycled nylon", "Waterproof"]
+    plate = Product.objects.get(slug="ostara-dinner-plate")
+    assert list(plate.variations.values_list("title", flat=True)) == ["Sand", "Charcoal", "Moss"]
+    stove = Product.objects.get(slug="ember-camp-stove")
+    assert list(stove.variations.values_list("title", "quantity")) == [("Titanium/Foldable", 27)]
+
+
+def test_a_demo_of_fewer_products_gets_the_missing_values_with_the_others():
+    seed()
+    shop = Shop.objects.get(slug="hearth-and-table")
+    materials = Attribute.objects.get(shop=shop, name="Material")
+    materials.values.filter(value__in=("Copper", "Brass")).delete()
+    seed_small(products=(*PRODUCTS, *MORE_PRODUCTS), now=timezone.now())
+
+    saucepan = Product.objects.get(slug="marlow-copper-saucepan")
+    assert [value.value for value in saucepan.attribute_values.filter(attribute=materials)] == ["Copper"]
+    assert Attribute.objects.filter(shop=shop, name="Material").count() == 1
 
 
 def test_a_second_run_changes_nothing():

@@ -175,7 +175,7 @@ def test_the_form_proposes_the_values_of_the_products_attributes(page: Page, sho
     page.goto(f"{shop.url}/admin/commerce_catalog/product/{listed['data'][0]['id']}/change/")
 
     keywords = page.locator("#writer-keywords")
-    expect(keywords).to_have_value("Sand, Charcoal, Moss")
+    expect(keywords).to_have_value("Sand, Charcoal, Moss, Stoneware, Dishwasher-safe")
     expect(keywords).to_have_accessible_description(re.compile("^Proposed from the product's attributes"))
     assert messages == []
 
