@@ -93,7 +93,7 @@ class Variable:
 
 
 _SHARED = (
-    Variable("SECRET_KEY", VariableType.SECRET, "", "Signs sessions and e-mail links and encrypts webhook secrets. Required in production: at least 50 random characters.", default_description="generated once in `var/secret.key`"),
+    Variable("SECRET_KEY", VariableType.SECRET, "", "Signs sessions and e-mail links and encrypts webhook secrets and the API keys of pool members. Required in production: at least 50 random characters.", default_description="generated once in `var/secret.key`"),
     Variable("STOA_SECRET_KEY_FALLBACKS", VariableType.SECRET_LIST, [], "Former values of `SECRET_KEY`. What they signed or encrypted can still be read."),
     Variable("STOA_JWT_KEY", VariableType.SECRET, "", "Signs access and refresh tokens. Set the same key for both projects, and a different one from `SECRET_KEY`. Required in production.", default_description="generated once in `var/jwt.key`"),
     Variable("STOA_JWT_KEY_FALLBACKS", VariableType.SECRET_LIST, [], "Former values of `STOA_JWT_KEY`. Their tokens stay valid until they expire."),
@@ -179,7 +179,7 @@ _INFERENCE = (
     Variable("STOA_WEBHOOK_ALLOW", VariableType.LIST, [], "Webhook receivers on private addresses, as `host:port` exactly as in the URL. All others must be public, on port 80 or 443."),
     Variable("STOA_MODELS_DIR", VariableType.LIST, [], "Folders of models. Downloads go into the first.", default_description="`var/models`"),
     Variable("STOA_LOAD", VariableType.LIST, ["stoa-describer", "stoa-encoder"], "Models that are loaded on the first start. Later starts load what operators last chose."),
-    Variable("STOA_REMOTE_MODELS", VariableType.SECRET, "", "JSON array of models of other servers, with their API keys."),
+    Variable("STOA_REMOTE_MODELS", VariableType.SECRET, "", "JSON array of models of other servers, which the first start with it imports into the database as pools: remove it then. A start with another value is refused."),
     Variable("STOA_URL", VariableType.STRING, "", "Model server that commands for clients use over HTTP: `run`, `chat`, `bench`, `models` and `batch`.", default_description="this machine's", format=_URL),
     Variable("STOA_API_KEY", VariableType.SECRET, "", "API key that these commands send to `STOA_URL`."),
     Variable("STOA_MODERATION_MODEL", VariableType.STRING, "", "Model of `POST /v1/moderations`: a classifier, or a text-generation model, which answers a question per category.", default_description="none"),

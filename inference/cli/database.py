@@ -1,15 +1,20 @@
-"""Errors of a database that does not answer or has no tables."""
+"""The needs of a server or worker at its start, and errors of a database that does not answer."""
 
 import contextlib
 from typing import NoReturn
 
+import structlog
 import typer
 from django.db import DatabaseError, connection
+from django.utils import timezone
 
-from inference.cli.errors import EXIT_FAILURE, EXIT_UNAVAILABLE, error_message, exit_with_error
+from inference.cli.errors import EXIT_FAILURE, EXIT_UNAVAILABLE, EXIT_USAGE, error_message, exit_with_error
+from inference.pools.setting_import import SettingRefused, import_remote_models
 from inference.registry.models import DesiredModel
 
 MIGRATE_HINT = "Run `stoa migrate` if it is new, or older than this version of Stoa."
+
+logger = structlog.get_logger(__name__)
 
 
 def require_tables() -> None:
@@ -18,6 +23,19 @@ def require_tables() -> None:
         if DesiredModel._meta.db_table not in connection.introspection.table_names():
             name = connection.settings_dict["NAME"]
             exit_with_error(f"The database {name} has no tables. {MIGRATE_HINT}", EXIT_FAILURE)
+
+
+def import_settings() -> None:
+    """Import the setting STOA_REMOTE_MODELS at the first start with it, and exit if it was changed after that.
+
+    Do nothing if the database does not answer: the next start imports it.
+    """
+    try:
+        import_remote_models(now=timezone.now())
+    except SettingRefused as error:
+        exit_with_error(str(error), EXIT_USAGE)
+    except DatabaseError as error:
+        logger.warning("remote_models_not_imported", error=type(error).__name__)
 
 
 def exit_with_database_error(error: DatabaseError) -> NoReturn:

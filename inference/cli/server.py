@@ -8,6 +8,8 @@ import httpx2
 from django.conf import settings
 
 from inference.cli.errors import EXIT_USAGE, exit_with_error
+from inference.pools.cache import use_only
+from inference.pools.definitions import single_member_pool
 from inference.remote.configuration import RemoteModel
 from inference.remote.errors import RemoteUnavailable, parse_error
 from shared.api.errors import ApiError
@@ -30,10 +32,8 @@ def require_local(command: str) -> None:
 def run_remotely(model: str) -> None:
     """Let this process run a model on the server, if there is one."""
     if is_remote():
-        base_url = f"{_base_url()}/v1"
-        settings.REMOTE_MODELS = {
-            model: RemoteModel(id=model, base_url=base_url, api_key=settings.SERVER_API_KEY, dialect="stoa")
-        }
+        base_url, api_key = f"{_base_url()}/v1", settings.SERVER_API_KEY
+        use_only(single_member_pool(RemoteModel(id=model, base_url=base_url, api_key=api_key, dialect="stoa")))
 
 
 def model_path(model: str, action: str) -> str:

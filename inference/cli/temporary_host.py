@@ -12,6 +12,7 @@ from django.conf import settings
 
 from inference.cli.server import run_remotely
 from inference.engine import HostUnavailable, LoadOptions, ModelState
+from inference.pools.cache import find_pool
 from inference.registry.clients import host
 from inference.registry.model_status import is_loaded
 from inference.registry.services import find_model, load_on_host, unload_from_host
@@ -27,7 +28,7 @@ async def loaded_model(model: str) -> AsyncIterator[None]:
     Raise as `services.load_model` does.
     """
     run_remotely(model)
-    if model in settings.REMOTE_MODELS:
+    if await find_pool(model):
         yield
         return
     if not await is_loaded(model):

@@ -7,7 +7,7 @@ from array import array
 from msgspec.structs import replace
 
 from inference.engine import EmbeddingRequest, EmbeddingResult, InvalidRequest, Usage
-from inference.registry.engines import engine_for
+from inference.registry.engines import model_engine
 from inference.usage.estimates import estimate_embedding_tokens
 from inference.usage.services import admit
 from shared.accounts.authentication import Principal
@@ -24,7 +24,7 @@ async def embed(
     embeddings or has fewer dimensions; ContextLengthExceeded for a text that is too long.
     """
     with await admit(caller=caller, model_id=model_id, tokens=estimate_embedding_tokens(request)) as admission:
-        result = await engine_for(model_id).embed(model_id, replace(request, user=str(caller.user.pk)))
+        result = await model_engine.embed(model_id, replace(request, user=str(caller.user.pk)))
         admission.finish(Usage(result.prompt_tokens, 0))
     return _cut_dimensions(result, model_id, dimensions)
 
@@ -33,7 +33,7 @@ async def embed_for_batch(
     *, model_id: str, request: EmbeddingRequest, dimensions: int | None = None
 ) -> EmbeddingResult:
     """Return vectors as `embed` does, without limits: a batch's usage is counted with its results."""
-    return _cut_dimensions(await engine_for(model_id).embed(model_id, request), model_id, dimensions)
+    return _cut_dimensions(await model_engine.embed(model_id, request), model_id, dimensions)
 
 
 def _cut_dimensions(result: EmbeddingResult, model_id: str, dimensions: int | None) -> EmbeddingResult:

@@ -19,7 +19,7 @@ from inference.engine import (
 from inference.generation.merged_stream import MergedStream
 from inference.protocol.choices import GeneratedChoice
 from inference.protocol.errors import INCOMPLETE_MESSAGE, error_from_output
-from inference.registry.engines import engine_for
+from inference.registry.engines import model_engine
 from inference.usage.estimates import estimate_generation_tokens
 from inference.usage.services import admit
 from shared.accounts.authentication import Principal
@@ -101,7 +101,7 @@ async def _admit(
 
 async def _submit(caller: Principal | None, model_id: str, request: GenerationRequest) -> GenerationStream:
     user = str(caller.user.pk) if caller is not None else ""
-    return await engine_for(model_id).generate(model_id, replace(request, user=user))
+    return await model_engine.generate(model_id, replace(request, user=user))
 
 
 async def _submit_all(

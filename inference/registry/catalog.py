@@ -14,7 +14,8 @@ from pathlib import Path
 from django.conf import settings
 
 from inference.engine import ModelLoadFailed, ModelMetadata, fingerprint, inspect_model, is_adapter, read_adapter
-from inference.remote.configuration import RemoteModel
+from inference.pools.cache import read_pools
+from inference.pools.definitions import Pool
 from shared.api.errors import ApiError
 
 SAFETENSORS = "safetensors"
@@ -36,7 +37,7 @@ class CatalogModel:
 
     error: why it cannot be loaded; the other fields then hold what could be read. parameters, dtype, quantization: of
     its weights, None if unknown. changed_at: Unix time of its last change, 0 without files. base, base_path: id and
-    path of the base model of an adapter.
+    path of the base model of an adapter. pool: of a remote model.
     """
 
     id: str
@@ -52,13 +53,14 @@ class CatalogModel:
     quantization: str | None = None
     base: str | None = None
     base_path: Path | None = None
+    pool: Pool | None = None
 
 
 _cache: dict[Path, tuple[CacheKey, CatalogModel]] = {}
 
 
 def read_catalog() -> dict[str, CatalogModel]:
-    """Return all models by id, sorted by id.
+    """Return all models by id, sorted by id. It may read the database, so call it in a thread.
 
     If an id occurs twice, a remote model wins, then the operator's folders in their order, then the built-in models,
     then those of Python packages.
@@ -74,7 +76,7 @@ def read_catalog() -> dict[str, CatalogModel]:
             models[model_id] = replace(_read_cached(folder, type_, folder.resolve()), id=model_id)
     for path in _cache.keys() - {model.path for model in models.values()}:
         _cache.pop(path, None)
-    models |= {model.id: _remote_model(model) for model in settings.REMOTE_MODELS.values()}
+    models |= {pool.model_id: _remote_model(pool) for pool in read_pools().values()}
     models |= {model.id: _with_base(model, models) for model in models.values() if model.base}
     return dict(sorted(models.items()))
 
@@ -220,8 +222,10 @@ def _with_base(model: CatalogModel, models: dict[str, CatalogModel]) -> CatalogM
     return replace(model, error=error[:MAX_ERROR_LENGTH])
 
 
-def _remote_model(model: RemoteModel) -> CatalogModel:
-    return CatalogModel(id=model.id, type=REMOTE, context_size=model.context_size, capabilities=model.capabilities)
+def _remote_model(pool: Pool) -> CatalogModel:
+    return CatalogModel(
+        id=pool.model_id, type=REMOTE, context_size=pool.context_size, capabilities=pool.capabilities, pool=pool
+    )
 
 
 def _broken_model(path: Path, type_: str, error: str) -> CatalogModel:

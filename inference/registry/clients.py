@@ -1,4 +1,4 @@
-"""This process's clients of the model host, of the model processes and of remote servers."""
+"""This process's clients of the model host and of the model processes."""
 
 from functools import cache
 from pathlib import Path
@@ -6,7 +6,6 @@ from pathlib import Path
 from django.conf import settings
 
 from inference.engine import EngineClient, HostClient
-from inference.remote.client import RemoteClient
 
 
 def host() -> HostClient:
@@ -22,9 +21,3 @@ def engine() -> EngineClient:
 @cache
 def _engine(run_dir: Path) -> EngineClient:
     return EngineClient(run_dir)
-
-
-@cache
-def remote() -> RemoteClient:
-    """Return the client of the remote models. A process has one, shared by all its event loops."""
-    return RemoteClient(settings.REMOTE_MODELS)

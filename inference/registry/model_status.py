@@ -8,10 +8,12 @@ from django.db import DatabaseError
 from msgspec.structs import replace
 
 from inference.engine import HostUnavailable, LoadReport, ModelState, ModelStatus
+from inference.pools.definitions import Pool
+from inference.pools.states import describe_failure, read_states
 from inference.protocol.native.health import HealthResponse
-from inference.protocol.native.models import ModelInfo
-from inference.registry.catalog import REMOTE, CatalogModel, missing_model, read_catalog
-from inference.registry.clients import host, remote
+from inference.protocol.native.models import ModelInfo, PoolMemberInfo
+from inference.registry.catalog import CatalogModel, missing_model, read_catalog
+from inference.registry.clients import host
 from inference.registry.desired_state import read_desired_states
 from shared.serving.db_threads import run_in_db_thread
 
@@ -26,11 +28,11 @@ async def list_models() -> list[ModelInfo]:
 
     Without a model host, all local models are unloaded.
     """
-    catalog = await asyncio.to_thread(read_catalog)
+    catalog = await run_in_db_thread(read_catalog)
     statuses, desired = await _read_statuses() or {}, await _read_desired_ids() or set()
     missing = {model_id: missing_model(model_id) for model_id in (statuses.keys() | desired) - catalog.keys()}
-    remote_models = [model for model in catalog.values() if model.type == REMOTE]
-    remote_infos = {info.id: info for info in await asyncio.gather(*map(_remote_model_info, remote_models))}
+    remote_models = [_remote_model_info(model, model.pool) for model in catalog.values() if model.pool]
+    remote_infos = {info.id: info for info in await asyncio.gather(*remote_models)}
     models = dict(sorted((catalog | missing).items())).values()
     return [remote_infos.get(model.id) or _model_info(model, statuses.get(model.id)) for model in models]
 
@@ -65,7 +67,7 @@ async def is_loaded(model_id: str) -> bool:
 
 
 async def _read_loadable_ids() -> set[str]:
-    catalog = await asyncio.to_thread(read_catalog)
+    catalog = await run_in_db_thread(read_catalog)
     return {model.id for model in catalog.values() if model.error is None}
 
 
@@ -92,11 +94,14 @@ async def _read_desired_ids() -> set[str] | None:
     return {desired.model_id for desired in desired_states.values() if desired.is_desired}
 
 
-async def _remote_model_info(model: CatalogModel) -> ModelInfo:
-    health = await remote().status(model.id)
-    state = ModelState.LOADED if health.error is None else ModelState.FAILED
-    status = ModelStatus(model_id=model.id, state=state, error=health.error)
-    return replace(_model_info(model, status), context_size=model.context_size or health.context_size)
+async def _remote_model_info(model: CatalogModel, pool: Pool) -> ModelInfo:
+    """Return a model of other servers. It is loaded while a member of its pool can take requests."""
+    states = await read_states(pool.members)
+    error = describe_failure(states)
+    status = ModelStatus(model_id=model.id, state=ModelState.FAILED if error else ModelState.LOADED, error=error)
+    reported = min((one.context_size for one in states if one.context_size), default=0)
+    members = [PoolMemberInfo(one.member.name, one.state, one.error, one.warning) for one in states]
+    return replace(_model_info(model, status), context_size=model.context_size or reported, members=members)
 
 
 def _model_info(model: CatalogModel, status: ModelStatus | None) -> ModelInfo:

@@ -27,12 +27,12 @@ _running_loads: set[asyncio.Task[LoadReport]] = set()  # also those whose client
 
 async def list_loadable_models() -> list[CatalogModel]:
     """Return the models of the catalog that can be loaded."""
-    return [model for model in (await asyncio.to_thread(read_catalog)).values() if model.error is None]
+    return [model for model in (await run_in_db_thread(read_catalog)).values() if model.error is None]
 
 
 async def find_model(model_id: str) -> CatalogModel:
     """Return the model with this id, or raise ApiError MODEL_NOT_FOUND, which lists the available models."""
-    catalog = await asyncio.to_thread(read_catalog)
+    catalog = await run_in_db_thread(read_catalog)
     if model_id not in catalog:
         missing = {model_id: missing_model(model_id)} if await is_known(model_id) else {}
         raise model_not_found(model_id, catalog | missing)
@@ -43,7 +43,7 @@ async def find_loadable_model(model_id: str) -> CatalogModel:
     """Return the model with this id, or raise ApiError MODEL_NOT_FOUND also if it cannot be loaded."""
     model = await find_model(model_id)
     if model.error is not None:
-        raise model_not_found(model_id, await asyncio.to_thread(read_catalog) | {model_id: model})
+        raise model_not_found(model_id, await run_in_db_thread(read_catalog) | {model_id: model})
     return model
 
 

@@ -1,4 +1,5 @@
-"""Models that another OpenAI-compatible server runs.
+"""Requests to other OpenAI-compatible servers: their wire form, dialects, errors and health.
 
-`configuration` reads STOA_REMOTE_MODELS; `client.RemoteClient` sends requests as the engine's `EngineClient` does.
+`configuration.RemoteModel` is a model at a server, to which `client.RemoteClient` sends requests. `inference.pools`
+chooses the server.
 """

@@ -1,10 +1,10 @@
-"""The client of remote models. It has the methods of the engine's `EngineClient`."""
+"""The client of remote servers, which sends one request to one server."""
 
 import asyncio
 import contextlib
 import struct
 import time
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import httpx2
@@ -17,20 +17,16 @@ from inference.engine import (
     GenerationRequest,
     GenerationStream,
     InferenceFailed,
-    InvalidRequest,
-    ScoringRequest,
-    ScoringResult,
-    TokenizationRequest,
-    TokenizationResult,
 )
 from inference.remote.configuration import RemoteModel
 from inference.remote.errors import (
     CONNECTION_ERRORS,
+    UNREACHED_ERRORS,
     RemoteUnavailable,
     error_from_response,
     unavailable_reason,
 )
-from inference.remote.health import ModelListing, RemoteHealth, parse_model_list
+from inference.remote.health import ModelListing, RemoteHealth, clock_warning, parse_model_list
 from inference.remote.requests import RemoteRequest, build_embedding_request, build_generation_request
 from inference.remote.responses import InvalidResponse, RemoteEmbeddings, ResponseParser
 from inference.remote.streaming import Deadline, push_outputs, read_body, remaining_seconds, timeout_error
@@ -45,42 +41,41 @@ _NO_ANSWER = "The remote server does not answer."
 logger = structlog.get_logger(__name__)
 
 
+@dataclass(eq=False)
+class RemoteGeneration:
+    """A generation whose response has begun. parser: of its body. deadline: when the request times out."""
+
+    model: RemoteModel
+    response: httpx2.Response
+    parser: ResponseParser
+    deadline: Deadline
+    is_streamed: bool
+
+    async def push_outputs(self, stream: GenerationStream) -> None:
+        """Push the outputs to a stream until the response ends, and close it. Raise StreamFailure."""
+        await push_outputs(stream, self.parser, self.response, self.model, self.deadline, is_streamed=self.is_streamed)
+
+
 class RemoteClient:
-    """A client of remote models by id. A process has one, shared by all its event loops.
+    """A client of remote servers. A process has one, shared by all its event loops.
 
     Every call raises RemoteUnavailable if the server cannot be used, and otherwise the error of its response:
     InvalidRequest, ContextLengthExceeded, EngineOverloaded, ModelNotLoaded, DeadlineExceeded or InferenceFailed.
     """
 
-    def __init__(self, models: Mapping[str, RemoteModel]) -> None:
-        self.models = models
+    def __init__(self) -> None:
         self._clients: dict[asyncio.AbstractEventLoop, httpx2.AsyncClient] = {}
-        self._health = {model_id: RemoteHealth() for model_id in models}
-        self._checks: dict[str, asyncio.Task[RemoteHealth]] = {}
-        self._readers: set[asyncio.Task[None]] = set()
+        self._health: dict[RemoteModel, RemoteHealth] = {}
+        self._checks: dict[RemoteModel, asyncio.Task[RemoteHealth]] = {}
 
-    async def generate(self, model_id: str, request: GenerationRequest) -> GenerationStream:
-        """Return a stream once the response has begun. Closing it closes the connection, which cancels the request."""
-        model = self.models[model_id]
+    async def generate(self, model: RemoteModel, request: GenerationRequest, deadline: Deadline) -> RemoteGeneration:
+        """Return a generation once its response has begun."""
         remote_request = build_generation_request(model, request)
-        deadline = None if request.timeout is None else time.monotonic() + request.timeout
         response = await self._open(model, remote_request, deadline)
+        return RemoteGeneration(model, response, ResponseParser(request.n), deadline, remote_request.is_streamed)
 
-        def cancel() -> None:
-            task.cancel()
-
-        stream = GenerationStream(request.request_id, cancel)
-        parser = ResponseParser(request.n)
-        is_streamed = remote_request.is_streamed
-        reader = push_outputs(stream, parser, response, model, deadline, is_streamed=is_streamed)
-        task = asyncio.get_running_loop().create_task(reader)
-        self._readers.add(task)
-        task.add_done_callback(lambda task: self._close_response(task, response))
-        return stream
-
-    async def embed(self, model_id: str, request: EmbeddingRequest) -> EmbeddingResult:
+    async def embed(self, model: RemoteModel, request: EmbeddingRequest) -> EmbeddingResult:
         """Return one vector per text, in the order of the texts and as long as the server made them."""
-        model = self.models[model_id]
         response = await self._open(model, build_embedding_request(model, request.texts), None)
         body = await self._read_embeddings(model, response)
         if sorted(vector.index for vector in body.data) != list(range(len(request.texts))):
@@ -97,40 +92,27 @@ class RemoteClient:
             prompt_tokens=body.usage.prompt_tokens,
         )
 
-    async def score(self, model_id: str, request: ScoringRequest) -> ScoringResult:
-        """Raise InvalidRequest: OpenAI's API has no scores of texts."""
-        needed = "text-generation" if request.questions else "rerank" if request.queries else "classification"
-        message = f"{model_id} runs on another server, which cannot score texts or answers. Use a model of this server."
-        raise InvalidRequest(message, field="model", capability=needed)
-
-    async def tokenize(self, model_id: str, request: TokenizationRequest) -> TokenizationResult:
-        """Raise InvalidRequest: OpenAI's API has no tokenization."""
-        raise _no_tokenization(model_id)
-
-    async def detokenize(self, model_id: str, ids: list[int]) -> str:
-        """Raise InvalidRequest: OpenAI's API has no tokenization."""
-        raise _no_tokenization(model_id)
-
-    def health(self, model_id: str) -> RemoteHealth:
+    def health(self, model: RemoteModel) -> RemoteHealth:
         """Return the last known health of a model."""
-        return self._health[model_id]
+        return self._health.setdefault(model, RemoteHealth())
 
-    async def status(self, model_id: str) -> RemoteHealth:
-        """Return the last known health of a model, after a check the first time only.
-
-        Stale health starts a check in the background, so that a server that does not answer delays no caller.
-        """
-        health = self._health[model_id]
+    async def status(self, model: RemoteModel) -> RemoteHealth:
+        """Return the last known health of a model, after a check the first time only."""
+        health = self.health(model)
         if health.checked_at == float("-inf"):
-            return await self.check(model_id)
-        if health.is_stale and model_id not in self._checks:
-            check = self._checks[model_id] = asyncio.get_running_loop().create_task(self.check(model_id))
-            check.add_done_callback(lambda _: self._checks.pop(model_id, None))
+            return await self.check(model)
+        self.check_if_stale(model)
         return health
 
-    async def check(self, model_id: str) -> RemoteHealth:
+    def check_if_stale(self, model: RemoteModel) -> None:
+        """Start a check of stale health in the background: a server that does not answer delays no caller."""
+        if self.health(model).is_stale and model not in self._checks:
+            check = self._checks[model] = asyncio.get_running_loop().create_task(self.check(model))
+            check.add_done_callback(lambda _: self._checks.pop(model, None))
+
+    async def check(self, model: RemoteModel) -> RemoteHealth:
         """Return the health of a model, read from the server if the last known health is stale."""
-        health, model = self._health[model_id], self.models[model_id]
+        health = self.health(model)
         if health.is_stale:
             try:
                 async with asyncio.timeout(CHECK_TIMEOUT_SECONDS):
@@ -138,10 +120,10 @@ class RemoteClient:
             except (TimeoutError, *CONNECTION_ERRORS, InvalidResponse):
                 listing = ModelListing(_NO_ANSWER)
             if listing.error is not None:
-                self._record_failure(model, listing.error)
+                self.record_failure(model, listing.error)
             else:
                 self._record_success(model)
-                health.context_size = listing.context_size
+                health.context_size, health.warning = listing.context_size, listing.warning
         return health
 
     async def close(self) -> None:
@@ -149,17 +131,9 @@ class RemoteClient:
         if client := self._clients.pop(asyncio.get_running_loop(), None):
             await client.aclose()
 
-    def _close_response(self, task: asyncio.Task[None], response: httpx2.Response) -> None:
-        """Close the response of a reader that was cancelled before its first step."""
-        self._readers.discard(task)
-        if not response.is_closed:
-            closing = asyncio.get_running_loop().create_task(response.aclose())
-            self._readers.add(closing)
-            closing.add_done_callback(self._readers.discard)
-
     async def _open(self, model: RemoteModel, request: RemoteRequest, deadline: Deadline) -> httpx2.Response:
         """Send a request, and return its response once that has begun with status 200."""
-        health = self._health[model.id]
+        health = self.health(model)
         if health.is_unavailable:
             raise RemoteUnavailable(f"The server of {model.id} is unavailable. {health.error}")
         try:
@@ -174,11 +148,12 @@ class RemoteClient:
         except TimeoutError:
             raise timeout_error(model) from None
         except (*CONNECTION_ERRORS, InvalidResponse) as error:
-            self._record_failure(model, _NO_ANSWER)
-            raise RemoteUnavailable(f"The server of {model.id} does not answer.") from error
+            self.record_failure(model, _NO_ANSWER)
+            message = f"The server of {model.id} does not answer."
+            raise RemoteUnavailable(message, was_reached=not isinstance(error, UNREACHED_ERRORS)) from error
         status = response.status_code
         if status in _OPERATOR_STATUSES or 300 <= status < 400:
-            self._record_failure(model, unavailable_reason(status))
+            self.record_failure(model, unavailable_reason(status))
         raise error_from_response(model.id, status, body, response.headers.get("Retry-After"))
 
     async def _read_embeddings(self, model: RemoteModel, response: httpx2.Response) -> RemoteEmbeddings:
@@ -198,7 +173,9 @@ class RemoteClient:
     async def _read_listing(self, model: RemoteModel) -> ModelListing:
         response = await self._send(model, "GET", model.url("models"))
         async with contextlib.aclosing(response):
-            return parse_model_list(model, response.status_code, await read_body(response))
+            listing = parse_model_list(model, response.status_code, await read_body(response))
+            warning = clock_warning(response.headers.get("Date"), time.time())
+            return msgspec.structs.replace(listing, warning=warning)
 
     async def _send(self, model: RemoteModel, method: str, url: str, body: Any = None) -> httpx2.Response:
         headers = {"Accept-Encoding": "identity"} | tracing.propagation_headers()
@@ -219,18 +196,15 @@ class RemoteClient:
             self._clients[loop] = httpx2.AsyncClient(limits=limits, follow_redirects=False)
         return self._clients[loop]
 
-    def _record_failure(self, model: RemoteModel, reason: str) -> None:
-        health = self._health[model.id]
+    def record_failure(self, model: RemoteModel, reason: str) -> None:
+        """Record that the server cannot be used. Requests to it are refused for CHECK_INTERVAL_SECONDS."""
+        health = self.health(model)
         if health.error is None:
             logger.warning("remote_model_failed", model=model.id, reason=reason)
         health.record_failure(reason)
 
     def _record_success(self, model: RemoteModel) -> None:
-        health = self._health[model.id]
+        health = self.health(model)
         if health.error is not None:
             logger.info("remote_model_recovered", model=model.id)
         health.record_success()
-
-
-def _no_tokenization(model_id: str) -> InvalidRequest:
-    return InvalidRequest(f"{model_id} runs on another server, which cannot tokenize for clients.", field="model")

@@ -1,4 +1,4 @@
-"""The setting STOA_REMOTE_MODELS: remote models, their servers and dialects."""
+"""Remote models, their servers and dialects, and the setting STOA_REMOTE_MODELS that named them."""
 
 import re
 from typing import Annotated, Literal
@@ -7,15 +7,15 @@ import msgspec
 from django.core.exceptions import ImproperlyConfigured
 from msgspec import Meta
 
-ModelId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$")]
+MODEL_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
+BASE_URL_PATTERN = r"^https?://[^\s/?#@]+(/[^\s?#]*)?\Z"
+ModelId = Annotated[str, Meta(pattern=MODEL_ID_PATTERN)]
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
 Capability = Literal["text-generation", "embeddings"]
 DialectName = Literal["openai", "vllm", "sglang", "transformers", "llama.cpp", "stoa"]
 
-_ADDRESS = re.compile(r"https?://[^\s/?#@]+(/[^\s?#]*)?")
 
-
-class RemoteModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RemoteModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A model that another server runs.
 
     base_url: the server's URL with /v1, as OpenAI's clients take it. api_key: sent as a bearer token.
@@ -38,7 +38,7 @@ class RemoteModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     token_timeout: Seconds = 60.0
 
     def __post_init__(self) -> None:
-        if not _ADDRESS.fullmatch(self.base_url):
+        if not re.match(BASE_URL_PATTERN, self.base_url):
             raise ValueError("base_url must be like https://gpu.example:8000/v1, without user or query")
 
     def __repr__(self) -> str:

@@ -18,6 +18,7 @@ from inference.engine import (
 
 # httpx2's asynchronous connections do not map the errors of TLS that come after the handshake.
 CONNECTION_ERRORS = (httpx2.HTTPError, ssl.SSLError)
+UNREACHED_ERRORS = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)  # the server has no request
 MAX_MESSAGE_LENGTH = 500
 MAX_RETRY_AFTER_SECONDS = 120.0
 DEFAULT_RETRY_AFTER_SECONDS = 1.0
@@ -25,10 +26,14 @@ UNAVAILABLE_RETRY_AFTER_SECONDS = 5.0
 
 
 class RemoteUnavailable(EngineError):
-    """The remote server cannot be used at the moment. details: reason, retry_after (seconds)."""
+    """The remote server cannot be used at the moment. details: reason, retry_after (seconds).
 
-    def __init__(self, message: str) -> None:
+    was_reached: the server may have received the request.
+    """
+
+    def __init__(self, message: str, *, was_reached: bool = True) -> None:
         super().__init__(message, reason="remote_unavailable", retry_after=UNAVAILABLE_RETRY_AFTER_SECONDS)
+        self.was_reached = was_reached
 
 
 class RemoteErrorDetail(msgspec.Struct):

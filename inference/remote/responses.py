@@ -24,6 +24,13 @@ class InvalidResponse(Exception):
     """A response that cannot be used. The message completes the sentence "The server of X ..."."""
 
 
+class UnknownForm(InvalidResponse):
+    """A response that is not in OpenAI's form: its server is none of OpenAI's API, or is broken."""
+
+    def __init__(self) -> None:
+        super().__init__("sent a response that is not in OpenAI's form")
+
+
 class _FunctionPart(msgspec.Struct):
     name: str | None = None
     arguments: str | None = None
@@ -123,13 +130,15 @@ class ResponseParser:
         self._tool_call_counts = [0] * n
         self._finish_reasons: dict[int, FinishReason] = {}
         self._usage: Usage | None = None
+        self._is_fed = False
 
     def feed(self, data: bytes) -> Iterator[StepOutput]:
         """Yield the outputs of a chunk or of a complete body. Raise InvalidResponse."""
+        self._is_fed = True
         try:
             body = msgspec.json.decode(data, type=_GenerationBody)
         except msgspec.DecodeError as error:
-            raise InvalidResponse("sent a response that is not in OpenAI's form") from error
+            raise UnknownForm from error
         if body.error is not None:
             raise InvalidResponse("failed during the generation; try again")
         if body.usage is not None:
@@ -139,6 +148,8 @@ class ResponseParser:
 
     def finish(self) -> Iterator[StepOutput]:
         """Yield the end of the last choice. Raise InvalidResponse for an incomplete response."""
+        if not self._is_fed:
+            raise UnknownForm
         if len(self._finish_reasons) < self._n:
             raise InvalidResponse("ended the response before the generation was complete")
         if self._usage is None:

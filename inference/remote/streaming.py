@@ -6,18 +6,36 @@ import time
 from collections.abc import AsyncIterator
 
 import httpx2
-import msgspec
 
-from inference.engine import DeadlineExceeded, EngineDied, FinishReason, GenerationStream, StepOutput, Usage
+from inference.engine import DeadlineExceeded, EngineDied, GenerationStream
 from inference.remote.configuration import RemoteModel
 from inference.remote.errors import CONNECTION_ERRORS
-from inference.remote.responses import InvalidResponse, ResponseParser
+from inference.remote.responses import InvalidResponse, ResponseParser, UnknownForm
 from inference.remote.sse import LineTooLong, parse_events
 
 MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 _TIMEOUT_CODE = "TIMEOUT"
 
 Deadline = float | None  # monotonic seconds
+
+
+class StreamFailure(Exception):
+    """A response that ended before its generation did. code: the engine's code of the error, if it has one.
+
+    was_begun: the stream has outputs of it already. is_malformed: it is not in OpenAI's form. is_timeout: the server
+    took too long.
+    """
+
+    def __init__(self, message: str, code: str | None = None, *, was_begun: bool, is_malformed: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.was_begun = was_begun
+        self.is_malformed = is_malformed
+
+    @property
+    def is_timeout(self) -> bool:
+        return self.code == _TIMEOUT_CODE
 
 
 async def push_outputs(
@@ -29,10 +47,11 @@ async def push_outputs(
     *,
     is_streamed: bool,
 ) -> None:
-    """Push a response's outputs to a stream until it ends, fails or times out, and then close the response.
+    """Push a response's outputs to a stream until it ends, and then close the response. Raise StreamFailure.
 
     A comment, which keeps the connection alive, does not extend the time limit.
     """
+    is_begun = False
     chunks = _read_events(response) if is_streamed else _read_whole(response)
     until = time.monotonic() + model.first_token_timeout
     async with contextlib.aclosing(response):
@@ -47,17 +66,20 @@ async def push_outputs(
                     until = max(until, next_until)  # a chunk without a token, as one of the role, shortens no wait
                     for output in parser.feed(data):
                         stream.push(output)
-                        until = next_until
+                        is_begun, until = True, next_until
             for output in parser.finish():
                 stream.push(output)
         except TimeoutError:
-            stream.push(_timeout_output(model))
+            raise StreamFailure(timeout_error(model).message, _TIMEOUT_CODE, was_begun=is_begun) from None
         except InvalidResponse as error:
-            stream.fail(f"The server of {model.id} {error}.")
-        except CONNECTION_ERRORS:
-            stream.fail(f"The connection to the server of {model.id} was lost; try again.", EngineDied.__name__)
-        except LineTooLong:
-            stream.fail(f"The server of {model.id} sent a line that is too long.")
+            message, is_malformed = f"The server of {model.id} {error}.", isinstance(error, UnknownForm)
+            raise StreamFailure(message, was_begun=is_begun, is_malformed=is_malformed) from error
+        except CONNECTION_ERRORS as error:
+            message = f"The connection to the server of {model.id} was lost; try again."
+            raise StreamFailure(message, EngineDied.__name__, was_begun=is_begun) from error
+        except LineTooLong as error:
+            message = f"The server of {model.id} sent a line that is too long."
+            raise StreamFailure(message, was_begun=is_begun, is_malformed=True) from error
 
 
 async def read_body(response: httpx2.Response, max_bytes: int = MAX_RESPONSE_BYTES) -> bytes:
@@ -77,12 +99,6 @@ def remaining_seconds(seconds: float, deadline: Deadline) -> float:
 
 def timeout_error(model: RemoteModel) -> DeadlineExceeded:
     return DeadlineExceeded(f"The server of {model.id} took too long; try again, or request less.")
-
-
-def _timeout_output(model: RemoteModel) -> StepOutput:
-    message = timeout_error(model).message
-    output = StepOutput(0, 0, "", finish_reason=FinishReason.ERROR, usage=Usage(0, 0), error=message)
-    return msgspec.structs.replace(output, error_code=_TIMEOUT_CODE)
 
 
 async def _read_events(response: httpx2.Response) -> AsyncIterator[bytes | None]:

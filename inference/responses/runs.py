@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import structlog
-from django.conf import settings
 from django.db import Error as DatabaseError
 from django.utils import timezone
 from msgspec.structs import replace
@@ -28,6 +27,7 @@ from inference.engine import (
 )
 from inference.generation.services import complete as complete_generation
 from inference.generation.services import new_id, start_stream
+from inference.pools.cache import find_pool
 from inference.protocol.errors import INCOMPLETE_MESSAGE, error_from_output
 from inference.protocol.openai.responses.encoder import ResponseEncoder, error_detail
 from inference.protocol.openai.responses.items import CompactionItem
@@ -39,7 +39,7 @@ from inference.protocol.openai.responses.request import (
     ResponseCreateRequest,
 )
 from inference.protocol.openai.responses.response import Response, ResponseUsage
-from inference.registry.engines import engine_for
+from inference.registry.engines import model_engine
 from inference.registry.services import find_loadable_model
 from inference.responses import services
 from inference.responses.compaction import SUMMARY_REQUEST, encrypt_summary
@@ -199,7 +199,7 @@ async def count_input_tokens(*, caller: Principal, body: InputTokensRequest) -> 
 
     Raise as `prepare` does, and InvalidRequest for a model of another server.
     """
-    if body.model in settings.REMOTE_MODELS:
+    if await find_pool(body.model):
         message = f"{body.model} runs on another server, which cannot count tokens. Use a model of this server."
         raise InvalidRequest(message, field="model")
     request_id = new_id("resp_")
@@ -213,7 +213,7 @@ async def count_input_tokens(*, caller: Principal, body: InputTokensRequest) -> 
     )
     with await admit(caller=caller, model_id=body.model, tokens=0):
         try:
-            async with await engine_for(body.model).generate(body.model, request) as outputs:
+            async with await model_engine.generate(body.model, request) as outputs:
                 return outputs.prompt_tokens
         except ContextLengthExceeded as error:
             if (tokens := error.details.get("prompt_tokens")) is None:

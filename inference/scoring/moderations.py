@@ -1,7 +1,5 @@
 """Moderation of texts: by a classifier's labels, or by questions to a generating model, one for each category."""
 
-import asyncio
-
 from django.conf import settings
 
 from inference.engine import InvalidRequest, ScoringQuestion, ScoringRequest, ScoringResult
@@ -11,6 +9,7 @@ from inference.scoring.decisions import NO, YES, context_text
 from inference.scoring.services import score_requests
 from shared.accounts.authentication import Principal
 from shared.observability.request_id import current_request_id
+from shared.serving.db_threads import run_in_db_thread
 
 OPENAI_MODELS = ("omni-moderation", "text-moderation")  # beginnings of the names that OpenAI's clients send
 CLASSIFICATION = "classification"
@@ -48,7 +47,7 @@ async def moderate(
     Raise InvalidRequest if none is configured, or a classifier's labels have no category; and as `score_texts` does.
     """
     model_id = _model_id(model)
-    catalog = await asyncio.to_thread(read_catalog)
+    catalog = await run_in_db_thread(read_catalog)
     is_classifier = model_id in catalog and CLASSIFICATION in catalog[model_id].capabilities
     if is_classifier:
         request = ScoringRequest(request_id=current_request_id(), texts=texts, max_text_tokens=None)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from inference.engine import ScoringRequest, ScoringResult, Usage
-from inference.registry.engines import engine_for
+from inference.registry.engines import model_engine
 from inference.usage.estimates import estimate_scoring_tokens
 from inference.usage.services import admit
 from shared.accounts.authentication import Principal
@@ -17,9 +17,8 @@ async def score_requests(
     """Return the results of several requests, which count as one. Raise as `score_texts` does."""
     tokens = sum(map(estimate_scoring_tokens, requests))
     with await admit(caller=caller, model_id=model_id, tokens=tokens) as admission:
-        engine = engine_for(model_id)
         results = [
-            await engine.score(
+            await model_engine.score(
                 model_id, replace(request, request_id=f"{request.request_id}-{index}", user=str(caller.user.pk))
             )
             for index, request in enumerate(requests)

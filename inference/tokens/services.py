@@ -1,7 +1,7 @@
 """Use of a model's tokenizer. It counts as a concurrent request, but uses no tokens of a limit."""
 
 from inference.engine import TokenizationRequest, TokenizationResult
-from inference.registry.engines import engine_for
+from inference.registry.engines import model_engine
 from inference.usage.services import admit
 from shared.accounts.authentication import Principal
 
@@ -13,10 +13,10 @@ async def tokenize(*, caller: Principal, model_id: str, request: TokenizationReq
     cannot read and for a model of another server; ContextLengthExceeded for a conversation that is far too long.
     """
     with await admit(caller=caller, model_id=model_id, tokens=0):
-        return await engine_for(model_id).tokenize(model_id, request)
+        return await model_engine.tokenize(model_id, request)
 
 
 async def detokenize(*, caller: Principal, model_id: str, tokens: list[int]) -> str:
     """Return the text of token ids, without control tokens. Raise as `tokenize` does, and for an unknown id."""
     with await admit(caller=caller, model_id=model_id, tokens=0):
-        return await engine_for(model_id).detokenize(model_id, tokens)
+        return await model_engine.detokenize(model_id, tokens)

@@ -1,4 +1,4 @@
-"""Re-encryption of what is stored encrypted: the secrets of webhooks and of second factors."""
+"""Re-encryption of stored secrets: those of webhooks, of second factors, and of apps that add their tables."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,22 @@ from shared.accounts.models import SecondFactor
 from shared.encryption import DecryptionFailed, reencrypt
 from shared.webhooks.models import Endpoint
 
-ENCRYPTED_FIELDS: dict[type[Model], tuple[str, ...]] = {
-    Endpoint: ("secret", "previous_secret"),
-    SecondFactor: ("secret",),
+
+@dataclass(frozen=True)
+class EncryptedTable:
+    """A table with encrypted fields. label: of its rows; remedy: what to do with those that cannot be decrypted."""
+
+    fields: tuple[str, ...]
+    label: str
+    remedy: str
+
+
+# An app adds its table when it is ready.
+ENCRYPTED_TABLES: dict[type[Model], EncryptedTable] = {
+    Endpoint: EncryptedTable(("secret", "previous_secret"), "webhooks", "have their owners rotate the secrets"),
+    SecondFactor: EncryptedTable(
+        ("secret",), "second factors", "turn them off, so that their users can set up new ones"
+    ),
 }
 
 
@@ -28,7 +41,7 @@ def reencrypt_secrets(model: type[Model]) -> ReencryptionCounts:
 
     Safe to repeat.
     """
-    fields = ENCRYPTED_FIELDS[model]
+    fields = ENCRYPTED_TABLES[model].fields
     reencrypted = failed = 0
     for pk in model._default_manager.values_list("pk", flat=True):
         with transaction.atomic():

@@ -40,7 +40,7 @@ from inference.protocol.openai.embeddings import OpenAIEmbedding, OpenAIEmbeddin
 from inference.protocol.openai.responses.encoder import ResponseEncoder
 from inference.protocol.parsing import parse_struct
 from inference.protocol.token_usage import EmbeddingsTokenUsage, TokenUsage
-from inference.registry.engines import engine_for
+from inference.registry.engines import model_engine
 from inference.responses.batch_requests import batch_generation_request, parse_batch_response
 from inference.responses.runs import MAX_TRUNCATIONS, truncated
 from shared.observability import tracing
@@ -227,7 +227,7 @@ async def _run(
     """Generate with batch priority, which takes the capacity that interactive requests leave. Return the usage."""
     async with _time_limit(request.timeout):
         batch_request = replace(request, user=executor.user, batch=True, coalesce_outputs=True)
-        async with await engine_for(executor.model_id).generate(executor.model_id, batch_request) as stream:
+        async with await model_engine.generate(executor.model_id, batch_request) as stream:
             while outputs := await stream.read():
                 for output in outputs:
                     _raise_if_aborted(output)

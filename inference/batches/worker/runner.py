@@ -13,7 +13,6 @@ import time
 import uuid
 from typing import Any
 
-from django.conf import settings
 from django.utils import timezone
 
 from inference.batches import dispatch
@@ -25,8 +24,10 @@ from inference.batches.worker.execution import ExecutionResult, RequestExecutor
 from inference.batches.worker.leases import ClaimedRequest
 from inference.batches.worker.recording import RequestOutcome
 from inference.engine import EngineError
+from inference.pools.cache import find_pool
+from inference.pools.client import pool_client
 from inference.protocol.errors import ErrorCode
-from inference.registry.clients import engine, remote
+from inference.registry.clients import engine
 from inference.usage.monthly_quotas import quotas
 
 SLICE_SECONDS = (45.0, 60.0)  # random in between: runs of one batch must not all end at once
@@ -49,8 +50,8 @@ def run_batch(*, batch_pk: int, worker: str, ending: threading.Event) -> None:
 
 async def get_concurrency_limit(model_id: str) -> int:
     """Return how many requests of a batch may be with the engine at once."""
-    if model_id in settings.REMOTE_MODELS:
-        return DEFAULT_CONCURRENCY
+    if pool := await find_pool(model_id):
+        return min(DEFAULT_CONCURRENCY * len(pool.members), MAX_CONCURRENCY)
     try:
         async with asyncio.timeout(STATS_TIMEOUT_SECONDS):
             slots = (await engine().stats(model_id)).slots
@@ -69,7 +70,7 @@ async def _run(batch_pk: int, worker: str, ending: threading.Event) -> None:
             await BatchRun(batch, lease_id, database, ending).run()
         finally:
             await engine().close()
-            await remote().close()
+            await pool_client().close()
 
 
 class BatchRun:

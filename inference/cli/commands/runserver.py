@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.management import execute_from_command_line
 from django.utils.autoreload import DJANGO_AUTORELOAD_ENV
 
-from inference.cli.database import require_tables
+from inference.cli.database import import_settings, require_tables
 from inference.cli.errors import EXIT_USAGE, exit_with_error
 from inference.registry.reconciler import ModelReconciler
 from inference.registry.supervisor import HostSupervisor
@@ -35,6 +35,7 @@ def runserver(context: typer.Context) -> None:
     if not apps.is_installed("daphne"):  # Django's own server has no /ws and no limits
         exit_with_error(WRONG_SETTINGS.format(module=settings.SETTINGS_MODULE), EXIT_USAGE)
     require_tables()
+    import_settings()
     with _model_host() if _is_first_process() else contextlib.nullcontext():
         execute_from_command_line([sys.argv[0], "runserver", *context.args])
 

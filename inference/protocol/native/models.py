@@ -60,6 +60,34 @@ LoadWarning = Annotated[
 ]
 
 
+class PoolMemberInfo(Struct):
+    """A member of the pool of a remote model."""
+
+    name: Annotated[str, Meta(description="Name of the member.", examples=["gpu-1.example-8000"])]
+    state: Annotated[
+        str,
+        Meta(
+            description="`ready`; `failed`, until it answers again; or `draining`: it finishes its requests and gets "
+            "no new ones.",
+            examples=["failed"],
+        ),
+    ]
+    error: Annotated[
+        str | None,
+        Meta(
+            description="Reason why it failed, otherwise null.",
+            examples=["The remote server rejects the configured API key."],
+        ),
+    ] = None
+    warning: Annotated[
+        str | None,
+        Meta(
+            description="What is wrong with its server although it answers, otherwise null.",
+            examples=["Its clock is 3600 seconds behind: set it by NTP."],
+        ),
+    ] = None
+
+
 class ModelInfo(Struct, kw_only=True):
     """A model: what is in effect if it is loaded, otherwise what its files say."""
 
@@ -114,6 +142,10 @@ class ModelInfo(Struct, kw_only=True):
     cache_dtype: CacheDType | None = None
     resident_bytes: Annotated[
         int | None, Meta(description="Resident memory of the model's process in bytes.", examples=[402_653_184])
+    ] = None
+    members: Annotated[
+        list[PoolMemberInfo] | None,
+        Meta(description="Members of the pool of a remote model; null for other models."),
     ] = None
     load_time_ms: LoadTime | None = None
     gpu_layers: GpuLayers | None = None

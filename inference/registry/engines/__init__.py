@@ -1,8 +1,8 @@
-"""The engines that run requests for a model: this machine's model processes, or a remote server.
+"""Engines that run models, local or remote.
 
-Import `engine_for`. Requests through its engine are counted, timed and traced.
+Import `model_engine`, which sends each request to the engine of its model. Requests are counted, timed and traced.
 """
 
-from inference.registry.engines.local import engine_for
+from inference.registry.engines.routing import model_engine
 
-__all__ = ["engine_for"]
+__all__ = ["model_engine"]

@@ -1,10 +1,8 @@
-"""The engine of this machine's models, which loads a model for a request, and the choice of a model's engine."""
+"""The engine of this machine's models, which loads a model for a request."""
 
 import time
-from collections.abc import Awaitable, Callable, Container
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
-
-from django.conf import settings
 
 from inference.engine import (
     EmbeddingRequest,
@@ -19,11 +17,10 @@ from inference.engine import (
     TokenizationRequest,
     TokenizationResult,
 )
-from inference.registry.clients import engine, remote
-from inference.registry.engines.instrumentation import InstrumentedEngine, ModelEngine
+from inference.registry.catalog import REMOTE
+from inference.registry.clients import engine
 from inference.registry.model_status import list_models
 from inference.registry.services import ensure_loaded, find_model
-from inference.remote.client import RemoteClient
 
 R = TypeVar("R")
 
@@ -36,11 +33,6 @@ CAPABLE = {
     "rerank": {"rerank", "embeddings"},
     "classification": {"classification"},
 }
-
-
-def engine_for(model_id: str) -> ModelEngine:
-    """Return the engine for requests to a model. Whether the model exists is known once a request is made."""
-    return InstrumentedEngine(RemoteEngine(remote())) if model_id in settings.REMOTE_MODELS else _local_engine
 
 
 class LocalEngine:
@@ -73,39 +65,20 @@ class LocalEngine:
                 await ensure_loaded(model_id=model_id)
             except InvalidRequest as error:
                 if "capability" in error.details:
-                    raise await _wrong_model(error, is_scored=is_scored) from None
+                    raise await wrong_model(error, is_scored=is_scored) from None
                 raise
 
 
-class RemoteEngine:
-    """The models of other servers. Where one cannot do what is asked, the error names the loaded models that can."""
-
-    def __init__(self, client: RemoteClient) -> None:
-        self.generate, self.embed = client.generate, client.embed
-        self.tokenize, self.detokenize = client.tokenize, client.detokenize
-        self._score = client.score
-
-    async def score(self, model_id: str, request: ScoringRequest) -> ScoringResult:
-        try:
-            return await self._score(model_id, request)
-        except InvalidRequest as error:
-            raise await _wrong_model(error, is_scored=True) from None
-
-
-async def _wrong_model(error: InvalidRequest, *, is_scored: bool = False) -> InvalidRequest:
+async def wrong_model(error: InvalidRequest, *, is_scored: bool = False) -> InvalidRequest:
     """Return the error of a request to a model of another kind, with the loaded models that could answer it.
 
     is_scored: whether scores are asked for, which models of other servers cannot give.
     """
-    unable: Container[str] = settings.REMOTE_MODELS if is_scored else ()
     capable = CAPABLE[error.details["capability"]]
     able = [
         model.id
         for model in await list_models()
-        if model.loaded and capable.intersection(model.capabilities) and model.id not in unable
+        if model.loaded and capable.intersection(model.capabilities) and not (is_scored and model.type == REMOTE)
     ]
     hint = f"Loaded models that could: {', '.join(able)}." if able else "No loaded model could: load one first."
     return InvalidRequest(f"{error.message} {hint}", field="model", loaded_models=able)
-
-
-_local_engine = InstrumentedEngine(LocalEngine())

@@ -11,7 +11,8 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from inference.config.celery import ending
-from inference.registry.clients import engine, remote
+from inference.pools.client import pool_client
+from inference.registry.clients import engine
 from inference.responses import services
 from inference.responses.worker.claims import UserTurns
 from inference.responses.worker.run import BackgroundRun
@@ -63,7 +64,7 @@ class ResponseWorker:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await engine().close()
-            await remote().close()
+            await pool_client().close()
 
     async def _claim(self) -> None:
         limit = MAX_RUNNING - len(self._tasks)

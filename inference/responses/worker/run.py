@@ -31,7 +31,7 @@ from inference.engine import (
 from inference.protocol.errors import INCOMPLETE_MESSAGE, error_from_output
 from inference.protocol.openai.responses.encoder import ResponseEncoder, error_detail
 from inference.protocol.openai.responses.response import ResponseErrorDetail
-from inference.registry.engines import engine_for
+from inference.registry.engines import model_engine
 from inference.responses import services
 from inference.responses.runs import MAX_TRUNCATIONS, truncated
 from inference.responses.worker.claims import ClaimedResponse, requeue
@@ -146,7 +146,7 @@ class BackgroundRun:
     async def _start(self, request: GenerationRequest) -> GenerationStream:
         for _ in range(MAX_TRUNCATIONS):
             try:
-                return await engine_for(self._claimed.row.model_id).generate(self._claimed.row.model_id, request)
+                return await model_engine.generate(self._claimed.row.model_id, request)
             except ContextLengthExceeded as error:
                 if self._claimed.response.truncation != "auto":
                     raise

@@ -38,6 +38,7 @@ class ScriptedServer:
     answer: Any = None
     lines: list[Line] = field(default_factory=list)
     is_silent: bool = False
+    date: str | None = None
     requests: list[ReceivedRequest] = field(default_factory=list)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     disconnected: asyncio.Event = field(default_factory=asyncio.Event)
@@ -53,6 +54,7 @@ class ScriptedServer:
             else:
                 body = json.dumps(self.answer).encode()
                 retry = f"Retry-After: {self.retry_after}\r\n" if self.retry_after else ""
+                retry += f"Date: {self.date}\r\n" if self.date else ""
                 head = f"HTTP/1.1 {self.status} X\r\n{retry}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
                 writer.write(head.encode() + body)
                 await writer.drain()
@@ -103,10 +105,10 @@ async def _read(reader: asyncio.StreamReader) -> ReceivedRequest:
 
 
 @contextlib.asynccontextmanager
-async def scripted_server(**script: Any) -> AsyncIterator[ScriptedServer]:
-    """Run a server with this script."""
+async def scripted_server(*, port: int = 0, **script: Any) -> AsyncIterator[ScriptedServer]:
+    """Run a server with this script, on a free port or on this one."""
     scripted = ScriptedServer(**script)
-    server = await asyncio.start_server(scripted._serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(scripted._serve, "127.0.0.1", port)
     scripted.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     try:
         yield scripted

@@ -5,6 +5,7 @@ import contextlib
 import json
 import struct
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -15,11 +16,13 @@ from inference.engine import (
     ContextLengthExceeded,
     DeadlineExceeded,
     EmbeddingRequest,
+    EmbeddingResult,
     EngineError,
     EngineOverloaded,
     FinishReason,
     GenerationOutput,
     GenerationRequest,
+    GenerationStream,
     InferenceFailed,
     InvalidRequest,
     Message,
@@ -29,10 +32,12 @@ from inference.engine import (
     Tool,
     Usage,
 )
-from inference.remote.client import RemoteClient
+from inference.pools.client import PoolClient
+from inference.pools.definitions import single_member_pool
 from inference.remote.configuration import RemoteModel
 from inference.remote.dialects import DIALECTS
 from inference.remote.errors import RemoteUnavailable
+from inference.remote.health import RemoteHealth
 from inference.remote.requests import EXTRA_PARAMETERS, OPENAI_PARAMETERS
 from tests.inference.remote.scripted_server import (
     COMPLETE_STREAM,
@@ -49,14 +54,35 @@ from tests.inference.remote.scripted_server import (
 HELLO = (Message("user", "hello"),)
 
 
+@dataclass
+class FarClient:
+    """A client of the pool `far`, whose only member is `model`."""
+
+    model: RemoteModel
+    client: PoolClient = field(default_factory=PoolClient)
+
+    async def generate(self, request: GenerationRequest) -> GenerationStream:
+        return await self.client.generate(single_member_pool(self.model), request)
+
+    async def embed(self, request: EmbeddingRequest) -> EmbeddingResult:
+        return await self.client.embed(single_member_pool(self.model), request)
+
+    async def check(self) -> RemoteHealth:
+        return await self.client.remote.check(self.model)
+
+    @property
+    def health(self) -> RemoteHealth:
+        return self.client.remote.health(self.model)
+
+
 @contextlib.asynccontextmanager
-async def remote_client(server: ScriptedServer, **model: Any) -> AsyncIterator[RemoteClient]:
+async def remote_client(server: ScriptedServer, **model: Any) -> AsyncIterator[FarClient]:
     """Run a client that has the server's model as `far`."""
-    client = RemoteClient({"far": RemoteModel(**{"id": "far", "base_url": server.url} | model)})
+    far = FarClient(RemoteModel(**{"id": "far", "base_url": server.url} | model))
     try:
-        yield client
+        yield far
     finally:
-        await client.close()
+        await far.client.close()
 
 
 def chat_request(sampling: SamplingParams | None = None, **fields: Any) -> GenerationRequest:
@@ -67,8 +93,8 @@ def prompt_request(**sampling: Any) -> GenerationRequest:
     return GenerationRequest(request_id="r", prompt="once", sampling=SamplingParams(**sampling))
 
 
-async def read_outputs(client: RemoteClient, request: GenerationRequest) -> list[GenerationOutput]:
-    async with await client.generate("far", request) as stream:
+async def read_outputs(client: FarClient, request: GenerationRequest) -> list[GenerationOutput]:
+    async with await client.generate(request) as stream:
         return [output async for output in stream]
 
 
@@ -101,7 +127,7 @@ async def test_a_chat_is_streamed_with_the_servers_usage():
 
 async def test_a_token_is_forwarded_before_the_next_one_is_generated():
     async with scripted_server(lines=[chat_chunk("one"), HANG]) as server, remote_client(server) as client:
-        async with await client.generate("far", chat_request()) as stream:
+        async with await client.generate(chat_request()) as stream:
             assert (await anext(stream)).text == "one"
             assert not server.disconnected.is_set()
         await asyncio.wait_for(server.disconnected.wait(), 10)
@@ -109,12 +135,12 @@ async def test_a_token_is_forwarded_before_the_next_one_is_generated():
 
 async def test_cancelling_closes_the_connection_at_any_time():
     async with scripted_server(is_silent=True) as server, remote_client(server) as client:
-        waiting = asyncio.create_task(client.generate("far", chat_request()))
+        waiting = asyncio.create_task(client.generate(chat_request()))
         await asyncio.wait_for(server.arrived.wait(), 10)
         waiting.cancel()
         await asyncio.wait_for(server.disconnected.wait(), 10)
     async with scripted_server(lines=[chat_chunk("one"), HANG]) as server, remote_client(server) as client:
-        await (await client.generate("far", chat_request())).close()  # before its reader has started
+        await (await client.generate(chat_request())).close()  # before its reader has started
         await asyncio.wait_for(server.disconnected.wait(), 10)
 
 
@@ -267,7 +293,7 @@ GRAMMAR = OutputConstraint(ConstraintKind.GRAMMAR, "start: /a/")
 async def test_an_unsupported_parameter_is_refused_by_name(dialect: str, request_: GenerationRequest, parameter: str):
     async with scripted_server(lines=COMPLETE_STREAM) as server, remote_client(server, dialect=dialect) as client:
         with pytest.raises(InvalidRequest, match=f"^`{parameter}` ") as refused:
-            await client.generate("far", request_)
+            await client.generate(request_)
 
     assert refused.value.details == {"field": parameter}
     assert server.requests == []
@@ -278,7 +304,7 @@ async def test_unsupported_defaults_are_not_sent():
     async with scripted_server(lines=COMPLETE_STREAM) as server, remote_client(server) as client:
         await read_outputs(client, chat_request(sampling, default_parameters=("top_k", "repeat_penalty")))
         with pytest.raises(InvalidRequest, match=r"^`repeat_penalty` "):
-            await client.generate("far", chat_request(sampling, default_parameters=("top_k",)))
+            await client.generate(chat_request(sampling, default_parameters=("top_k",)))
     async with scripted_server(lines=COMPLETE_STREAM) as llama, remote_client(llama, dialect="llama.cpp") as client:
         await read_outputs(client, chat_request(sampling, default_parameters=("top_k", "repeat_penalty")))
 
@@ -329,7 +355,7 @@ async def test_error_responses_become_engine_errors(
     script = {"status": status, "answer": {"error": error}, "retry_after": "7"}
     async with scripted_server(**script) as server, remote_client(server, api_key="secret") as client:
         with pytest.raises(expected) as raised:
-            await client.generate("far", chat_request())
+            await client.generate(chat_request())
 
     assert type(raised.value) is expected
     assert raised.value.details == details
@@ -368,11 +394,11 @@ async def test_a_server_that_sends_nothing_times_out():
         remote_client(server, first_token_timeout=0.2, connect_timeout=0.1) as client,
     ):
         with pytest.raises(DeadlineExceeded):
-            await client.generate("far", chat_request())
+            await client.generate(chat_request())
         await asyncio.wait_for(server.disconnected.wait(), 10)
     async with scripted_server(is_silent=True) as server, remote_client(server) as client:
         with pytest.raises(DeadlineExceeded):
-            await client.generate("far", chat_request(timeout=0.3))
+            await client.generate(chat_request(timeout=0.3))
     async with (
         scripted_server(lines=[chat_chunk("one"), HANG]) as server,
         remote_client(server, token_timeout=0.2) as client,
@@ -394,7 +420,7 @@ async def test_a_server_that_sends_only_comments_times_out():
 async def test_an_invalid_retry_after_becomes_the_default():
     async with scripted_server(status=503, answer={}, retry_after="\xb2") as server, remote_client(server) as client:
         with pytest.raises(EngineOverloaded) as raised:
-            await client.generate("far", chat_request())
+            await client.generate(chat_request())
 
     assert raised.value.details["retry_after"] == 1.0
 
@@ -413,16 +439,14 @@ async def test_an_unavailable_server_fails_at_once_until_it_recovers():
         pass
     async with remote_client(gone) as client:
         with pytest.raises(RemoteUnavailable):
-            await client.generate("far", chat_request())
-        assert client.health("far").error == "The remote server does not answer."
-        async with scripted_server(lines=COMPLETE_STREAM) as server:
-            back = RemoteClient({"far": RemoteModel(id="far", base_url=server.url)})
-            client.models = back.models
+            await client.generate(chat_request())
+        assert client.health.error == "The remote server does not answer."
+        async with scripted_server(port=int(gone.url.split(":")[2].split("/")[0]), lines=COMPLETE_STREAM):
             with pytest.raises(RemoteUnavailable):  # it failed a moment ago
-                await client.generate("far", chat_request())
-            client.health("far").checked_at = float("-inf")
+                await client.generate(chat_request())
+            client.health.checked_at = float("-inf")
             await read_outputs(client, chat_request())
-            assert client.health("far").error is None
+            assert client.health.error is None
 
 
 @pytest.mark.parametrize(
@@ -438,8 +462,8 @@ async def test_an_unavailable_server_fails_at_once_until_it_recovers():
 )
 async def test_a_health_check_reads_the_list_of_models(script: dict[str, Any], error: str | None, context_size: int):
     async with scripted_server(**script) as server, remote_client(server) as client:
-        health = await client.check("far")
-        await client.check("far")  # not sent: the health is not stale
+        health = await client.check()
+        await client.check()  # not sent: the health is not stale
 
     assert (health.error, health.context_size) == (error, context_size)
     assert [received.path for received in server.requests] == ["/v1/models"]
@@ -452,17 +476,17 @@ async def test_embeddings_are_returned_in_the_order_of_the_texts():
     }
     request = EmbeddingRequest(request_id="r", texts=("a", "b"))
     async with scripted_server(answer=answer) as server, remote_client(server) as client:
-        result = await client.embed("far", request)
+        result = await client.embed(request)
         assert (result.dimensions, result.prompt_tokens) == (2, 4)
         assert result.vectors == (struct.pack("<2f", 1, 0), struct.pack("<2f", 0, 1))
         server.answer = {"data": answer["data"][:1], "usage": answer["usage"]}
         with pytest.raises(InferenceFailed):
-            await client.embed("far", request)
+            await client.embed(request)
         for invalid in ([1e300, 0.0], [1.0]):
             vectors = [{"index": 1, "embedding": invalid}, {"index": 0, "embedding": [1.0, 0.0]}]
             server.answer = {"data": vectors, "usage": answer["usage"]}
             with pytest.raises(InferenceFailed, match="vectors of different lengths"):
-                await client.embed("far", request)
+                await client.embed(request)
 
     assert server.requests[0].path == "/v1/embeddings"
     assert server.requests[0].body == {"model": "far", "input": ["a", "b"], "encoding_format": "float"}

@@ -91,7 +91,7 @@ async def test_parameters_that_transformers_does_not_support_are_refused_by_name
 ):
     async with scripted_server(lines=TRANSFORMERS_CHAT) as server, remote_client(server, **TRANSFORMERS) as client:
         with pytest.raises(InvalidRequest, match=f"^`{parameter}` is not supported by far") as raised:
-            await client.generate("far", request_)
+            await client.generate(request_)
 
     assert (raised.value.details["field"], server.requests) == (parameter, [])
 
@@ -106,7 +106,7 @@ async def test_optional_tools_are_sent_to_transformers():
 async def test_the_model_list_of_transformers_is_ignored_as_it_lists_its_cache():
     answer = {"object": "list", "data": [{"id": "someone/else", "owned_by": "someone", "object": "model"}]}
     async with scripted_server(answer=answer) as server, remote_client(server, **TRANSFORMERS) as client:
-        assert (await client.check("far")).error is None
+        assert (await client.check()).error is None
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ async def test_the_model_list_of_transformers_is_ignored_as_it_lists_its_cache()
 async def test_an_error_of_fastapi_is_quoted(status: int, detail: Any, quote: str):
     async with scripted_server(status=status, answer={"detail": detail}) as server, remote_client(server) as client:
         with pytest.raises(InvalidRequest) as raised:
-            await client.generate("far", prompt_request())
+            await client.generate(prompt_request())
 
     assert raised.value.message == f"The server of far rejected the request.{quote}"
 
@@ -135,7 +135,7 @@ async def test_a_wrong_api_key_at_llama_cpp_python_is_unavailable():
         remote_client(server, **LLAMA) as client,
     ):
         with pytest.raises(RemoteUnavailable, match="rejects the configured API key"):
-            await client.generate("far", prompt_request())
+            await client.generate(prompt_request())
 
 
 async def test_the_context_length_error_of_llama_cpp_python_is_quoted():
@@ -147,7 +147,7 @@ async def test_the_context_length_error_of_llama_cpp_python_is_quoted():
     answer = {"error": {"message": message} | fields}
     async with scripted_server(status=400, answer=answer) as server, remote_client(server, **LLAMA) as client:
         with pytest.raises(ContextLengthExceeded) as raised:
-            await client.generate("far", prompt_request())
+            await client.generate(prompt_request())
 
     assert raised.value.message == message
 
@@ -158,4 +158,4 @@ async def test_a_vector_per_token_is_refused():
     answer = {"object": "list", "data": [vector], "model": "lc", "usage": {"prompt_tokens": 2, "total_tokens": 2}}
     async with scripted_server(answer=answer) as server, remote_client(server) as client:
         with pytest.raises(InferenceFailed, match="did not send one vector per text"):
-            await client.embed("far", EmbeddingRequest(request_id="r", texts=("a",)))
+            await client.embed(EmbeddingRequest(request_id="r", texts=("a",)))

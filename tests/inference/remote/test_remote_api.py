@@ -9,7 +9,7 @@ from pathlib import Path
 import openai
 import pytest
 
-from tests.inference.running_server import RunningServer, run_manage, running_server
+from tests.inference.running_server import RunningServer, run_commands, run_manage, running_server
 
 HELLO = [{"role": "user", "content": "hello"}]
 
@@ -44,6 +44,9 @@ def test_remote_models_are_listed_with_local_ones(gateway: RunningServer):
     assert (models["gone"]["state"], models["gone"]["error"]) == ("failed", "The remote server does not answer.")
     assert (models["keyless"]["state"], "key" in models["keyless"]["error"]) == ("failed", True)
     assert "far-talker" in {model["id"] for model in gateway.get("/v1/models").json()["data"]}
+    [member] = models["keyless"]["members"]
+    assert (member["state"], member["error"]) == ("failed", models["keyless"]["error"])
+    assert models["far-talker"]["members"][0]["state"] == "ready"
 
 
 @pytest.mark.parametrize(
@@ -196,3 +199,54 @@ def test_a_remote_model_cannot_be_loaded_or_unloaded(gateway: RunningServer):
         answer = gateway.post(f"/models/far-talker/{action}")
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "INVALID_REQUEST")
         assert "another server" in answer.json()["error"]["message"]
+
+
+def test_the_first_start_says_that_it_imported_the_setting_and_a_changed_one_is_refused(gateway: RunningServer):
+    assert "remote_models_imported" in gateway.log.read_text()
+    changed = json.loads(gateway.environment["STOA_REMOTE_MODELS"])
+    changed[0]["api_key"] = "a-changed-key"
+
+    refused = run_manage(gateway.environment | {"STOA_REMOTE_MODELS": json.dumps(changed)}, "serve", "--port", "0")
+
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "STOA_REMOTE_MODELS was imported into the database at" in refused.stderr
+    assert "`stoa pools add`" in refused.stderr
+    assert "a-changed-key" not in refused.stderr
+
+
+def test_pools_are_managed_on_the_command_line_without_showing_a_key(
+    stoa: RunningServer, gateway: RunningServer, tmp_path: Path
+):
+    key, upstream = stoa.keys["STAFF"], f"{stoa.url}/v1"
+    (tmp_path / "key").write_text(f"{key}\n")
+    options = ["--model-name", "talker", "--kind", "stoa", "--api-key-file", str(tmp_path / "key")]
+    added, again, bad, *rest = run_commands(
+        gateway.environment,
+        ["pools", "add", "pooled", upstream, "--name", "one", "--weight", "2", *options],
+        ["pools", "add", "pooled", upstream, "--name", "one"],
+        ["pools", "add", "pooled", "ftp://elsewhere/v1"],
+        ["pools", "add", "pooled", "http://127.0.0.1:9/v1", "--name", "gone"],
+        ["pools", "drain", "pooled", "gone"],
+        ["pools", "list", "--json"],
+        ["pools", "test", "pooled"],
+        ["pools", "test", "pooled", "one"],
+        ["pools", "drain", "pooled", "gone", "--undo"],
+        ["pools", "remove", "pooled", "gone"],
+        ["pools", "remove", "pooled", "gone"],
+        ["pools", "list"],
+    )
+    listed, tested_all, tested_one, table = rest[2], rest[3], rest[4], rest[-1]
+
+    assert (added.returncode, again.returncode, bad.returncode) == (0, 2, 2), added.stderr
+    assert "The pool has a member of this name" in again.stderr
+    assert "Write it like https://gpu.example:8000/v1" in bad.stderr
+    states = {one["member"]: one for one in json.loads(listed.stdout) if one["model"] == "pooled"}
+    assert (states["one"]["state"], states["one"]["weight"], states["one"]["has_api_key"]) == ("ready", 2, True)
+    assert (states["gone"]["state"], states["gone"]["error"]) == ("draining", "The remote server does not answer.")
+    assert (tested_all.returncode, tested_one.returncode, tested_one.stdout) == (1, 0, "member\tresult\none\tok\n")
+    assert [one.returncode for one in rest[-4:]] == [0, 0, 4, 0], rest[-4:]
+    assert "pooled\tone\t" in table.stdout
+    assert not [one for one in (added, again, *rest) if key in one.stdout + one.stderr]
+    answer = gateway.post("/inference", {"model": "pooled", "prompt": "speak", "max_tokens": 3})
+    assert (answer.status_code, answer.json()["choices"][0]["text"]) == (200, "w0 w1 w2 ")
+    assert key not in gateway.log.read_text()

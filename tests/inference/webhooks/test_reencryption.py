@@ -13,7 +13,8 @@ from shared.webhooks.models import Endpoint
 from shared.webhooks.services import create_endpoint, rotate_secret
 from tests.inference.webhooks.conftest import make_user
 
-NO_FACTORS = "Re-encrypted the secrets of 0 second factors.\n"
+NO_MEMBERS = "Re-encrypted the secrets of 0 pool members.\n"
+NO_FACTORS = f"Re-encrypted the secrets of 0 second factors.\n{NO_MEMBERS}"
 OLD_KEY, NEW_KEY = "the one before " * 4, "the one after it " * 4
 
 
@@ -66,7 +67,7 @@ def test_the_secrets_of_second_factors_are_reencrypted(user: User, settings: Set
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = NEW_KEY, [OLD_KEY]
 
     assert run_reencrypt_secrets() == (
-        "Re-encrypted the secrets of 0 webhooks.\nRe-encrypted the secrets of 1 second factors.\n",
+        f"Re-encrypted the secrets of 0 webhooks.\nRe-encrypted the secrets of 1 second factors.\n{NO_MEMBERS}",
         "",
     )
 

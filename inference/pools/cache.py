@@ -1,0 +1,94 @@
+"""The pools as this process last read them from the database: at most REFRESH_SECONDS ago, or while it answered."""
+
+import threading
+import time
+
+import structlog
+from django.db import DatabaseError
+
+from inference.pools.definitions import Member, Pool
+from inference.pools.models import PoolMember
+from inference.remote.configuration import RemoteModel
+from shared.encryption import DecryptionFailed, decrypt
+from shared.serving.db_threads import run_in_db_thread
+
+REFRESH_SECONDS = 2.0
+UNREADABLE_KEY = (
+    "Its API key is encrypted under an unknown SECRET_KEY: set the key again, or add the former SECRET_KEY to "
+    "STOA_SECRET_KEY_FALLBACKS."
+)
+
+logger = structlog.get_logger(__name__)
+_lock = threading.Lock()
+_pools: dict[str, Pool] = {}
+_fresh_until = float("-inf")
+
+
+async def find_pool(model_id: str) -> Pool | None:
+    """Return the pool of a model, or None for a model of this machine or an unknown one."""
+    pools = await run_in_db_thread(read_pools) if time.monotonic() > _fresh_until else _pools
+    return pools.get(model_id)
+
+
+def read_pools() -> dict[str, Pool]:
+    """Return all pools by model id. It may read the database, so call it in a thread.
+
+    Without a database they are those that were read last.
+    """
+    global _fresh_until
+    with _lock:  # one caller reads, the others go on with what there is
+        if time.monotonic() <= _fresh_until:
+            return _pools
+        _fresh_until = time.monotonic() + REFRESH_SECONDS
+    try:
+        pools = _read()
+    except DatabaseError as error:
+        logger.warning("pools_unreadable", error=type(error).__name__)
+        return _pools
+    _set(pools, _fresh_until)
+    return pools
+
+
+def expire() -> None:
+    """Make the next caller read the database, after a change by this process."""
+    _set(_pools, float("-inf"))
+
+
+def use_only(*pools: Pool) -> None:
+    """Use these pools in this process from now on, whatever the database has."""
+    _set({pool.model_id: pool for pool in pools}, float("inf"))
+
+
+def _set(pools: dict[str, Pool], fresh_until: float) -> None:
+    global _pools, _fresh_until
+    _pools, _fresh_until = pools, fresh_until
+
+
+def _read() -> dict[str, Pool]:
+    members: dict[str, list[Member]] = {}
+    for row in PoolMember.objects.all():
+        members.setdefault(row.model_id, []).append(member_of(row))
+    return {model_id: Pool(model_id, tuple(found)) for model_id, found in members.items()}
+
+
+def member_of(row: PoolMember) -> Member:
+    """Return the member of a row, with its key decrypted."""
+    api_key, error = "", None
+    try:
+        api_key = row.api_key and decrypt(row.api_key)
+    except DecryptionFailed:
+        error = UNREADABLE_KEY
+    model = RemoteModel(
+        id=row.model_id,
+        base_url=row.base_url,
+        api_key=api_key,
+        model=row.model_name,
+        dialect=row.kind,  # type: ignore[arg-type]
+        capabilities=tuple(row.capabilities),
+        context_size=row.context_size,
+        stream_usage=row.stream_usage,
+        connect_timeout=row.connect_timeout,
+        first_token_timeout=row.first_token_timeout,
+        token_timeout=row.token_timeout,
+    )
+    return Member(row.name, model, row.weight, row.state == PoolMember.State.DRAINING, error)

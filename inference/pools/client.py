@@ -1,0 +1,258 @@
+"""The client of pools, which sends a request to a member, and to another one if that fails before its first token."""
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeVar
+
+import structlog
+
+from inference.engine import (
+    EmbeddingRequest,
+    EmbeddingResult,
+    EngineError,
+    EngineOverloaded,
+    GenerationRequest,
+    GenerationStream,
+    InferenceFailed,
+    InvalidRequest,
+    ModelNotLoaded,
+    Usage,
+)
+from inference.pools import metrics
+from inference.pools.affinity import affinity_key, choose_member
+from inference.pools.definitions import Member, Pool
+from inference.pools.models import EMBEDDINGS, TEXT_GENERATION
+from inference.remote.client import RemoteClient, RemoteGeneration
+from inference.remote.errors import RemoteUnavailable
+from inference.remote.health import RemoteHealth
+from inference.remote.requests import build_generation_request
+from inference.remote.streaming import StreamFailure
+
+MAX_TRIES = 3  # members that may have received the request: one that ends its server must not end all of them
+MALFORMED = "The remote server answered a request in another form than OpenAI's."
+# Errors of a member that another one may not have. Of a client's mistake only what its dialect does not support is.
+_MEMBER_ERRORS = (RemoteUnavailable, EngineOverloaded, ModelNotLoaded, InferenceFailed)
+
+R = TypeVar("R")
+Send = Callable[[Member], Awaitable[R]]
+
+logger = structlog.get_logger(__name__)
+
+
+class PoolClient:
+    """A client of all pools. A process has one, shared by all its event loops.
+
+    Its calls raise as those of RemoteClient do, once no member is left to try.
+    """
+
+    def __init__(self) -> None:
+        self.remote = RemoteClient()
+        self._loads: Counter[tuple[str, str]] = Counter()
+        self._lock = threading.Lock()  # of the loads: a worker has an event loop per thread
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def generate(self, pool: Pool, request: GenerationRequest) -> GenerationStream:
+        """Return a stream once a member's response has begun. Closing it closes the connection to the member."""
+        deadline = None if request.timeout is None else time.monotonic() + request.timeout
+
+        async def send(member: Member) -> RemoteGeneration:
+            return await self.remote.generate(member.model, request, deadline)
+
+        def supports(member: Member) -> bool:
+            try:
+                build_generation_request(member.model, request)
+            except InvalidRequest:
+                return False
+            return True
+
+        route = Route(self, pool, TEXT_GENERATION, affinity_key(request), supports)
+        member, generation = await self.try_members(route, send)
+
+        def cancel() -> None:
+            task.cancel()
+
+        stream = GenerationStream(request.request_id, cancel)
+        reader = _StreamReader(self, stream, route, send, member, generation)
+        task = asyncio.get_running_loop().create_task(reader.run())
+        self._tasks.add(task)
+        task.add_done_callback(lambda task: self._end_reader(task, reader))
+        return stream
+
+    async def embed(self, pool: Pool, request: EmbeddingRequest) -> EmbeddingResult:
+        """Return one vector per text, in the order of the texts."""
+        route = Route(self, pool, EMBEDDINGS, request.request_id.encode(), lambda member: True)
+        member, result = await self.try_members(route, lambda member: self.remote.embed(member.model, request))
+        self.end(member, metrics.COMPLETED, Usage(result.prompt_tokens, 0))
+        return result
+
+    async def check(self, member: Member) -> RemoteHealth:
+        """Return the health of a member, read from its server if the last known health is stale."""
+        return RemoteHealth(error=member.error) if member.error else await self.remote.check(member.model)
+
+    async def status(self, member: Member) -> RemoteHealth:
+        """Return the last known health of a member, after a check the first time only."""
+        return RemoteHealth(error=member.error) if member.error else await self.remote.status(member.model)
+
+    def load(self, member: Member) -> int:
+        """Return how many requests of this process a member is answering."""
+        return self._loads[member.key]
+
+    def choose(self, members: Sequence[Member], key: bytes) -> Member | None:
+        """Return the member for a key: one that works, otherwise one that failed some seconds ago, otherwise None.
+
+        Members that have not been heard of for some seconds are checked in the background, unless there is only one.
+        """
+        usable = [member for member in members if not member.error]
+        if len(usable) > 1:
+            for member in usable:
+                self.remote.check_if_stale(member.model)
+        health = {member: self.remote.health(member.model) for member in usable}
+        working = [member for member in usable if health[member].error is None]
+        candidates = working or [member for member in usable if not health[member].is_unavailable]
+        return choose_member(key, candidates, self._loads) if candidates else None
+
+    async def try_members(self, route: "Route", send: Send[R]) -> tuple[Member, R]:
+        """Return the result of the first member that has one, which is then answering, and that member."""
+        while True:
+            member = route.next_member()
+            self._add_load(member, 1)
+            try:
+                return member, await send(member)
+            except EngineError as error:
+                may_repeat = route.may_repeat(member, error)
+                self.end(member, metrics.FAILED if may_repeat else metrics.REJECTED)
+                if not may_repeat:
+                    raise
+            except BaseException:
+                self.end(member, metrics.CANCELLED)
+                raise
+
+    def end(self, member: Member, outcome: str, usage: Usage | None = None) -> None:
+        """Record that a member has ended a request."""
+        self._add_load(member, -1)
+        metrics.REQUESTS.add(1, *member.key, outcome)
+        if usage:
+            metrics.PROMPT_TOKENS.add(usage.prompt_tokens, *member.key)
+            metrics.CACHED_TOKENS.add(usage.cached_tokens, *member.key)
+
+    async def close(self) -> None:
+        """Close the connections of this event loop, which cancels their requests."""
+        await self.remote.close()
+
+    def _add_load(self, member: Member, count: int) -> None:
+        with self._lock:
+            self._loads[member.key] += count
+        metrics.IN_FLIGHT.add(count, *member.key)
+
+    def _end_reader(self, task: asyncio.Task[None], reader: "_StreamReader") -> None:
+        """Close the response of a reader that has ended, even of one that was cancelled before its first step."""
+        self._tasks.discard(task)
+        self.end(reader.member, reader.outcome, reader.usage)
+        response = reader.generation.response
+        if not response.is_closed:
+            closing = asyncio.get_running_loop().create_task(response.aclose())
+            self._tasks.add(closing)
+            closing.add_done_callback(self._tasks.discard)
+
+
+class Route:
+    """The members that one request may still be sent to. supports: whether a member's dialect has all it needs."""
+
+    def __init__(
+        self, client: PoolClient, pool: Pool, capability: str, key: bytes, supports: Callable[[Member], bool]
+    ) -> None:
+        self._client = client
+        self._pool = pool
+        self._key = key
+        self._supports = supports
+        self._members = [member for member in pool.members_for(capability) if not member.is_draining]
+        self._tries = 0
+        self._is_repeated = False
+        self._error: EngineError | None = None  # of the first member
+
+    def next_member(self) -> Member:
+        """Return the member to try next. Raise the error of the first one, or RemoteUnavailable, if there is none."""
+        member = self._client.choose(self._members, self._key) if self._tries < MAX_TRIES else None
+        if member is None:
+            raise self._error or self._unavailable()
+        self._members.remove(member)
+        if self._is_repeated:
+            metrics.FAILOVERS.add(1, *member.key)
+            logger.info("pool_failover", model=member.model.id, member=member.name)
+        self._tries += 1
+        self._is_repeated = True
+        return member
+
+    def may_repeat(self, member: Member, error: EngineError) -> bool:
+        """Return whether another member may not have this error of a member, and note it."""
+        is_unsupported = isinstance(error, InvalidRequest) and not self._supports(member)
+        if not (isinstance(error, _MEMBER_ERRORS) or is_unsupported):
+            return False
+        if is_unsupported or (isinstance(error, RemoteUnavailable) and not error.was_reached):
+            self._tries -= 1
+        self._error = self._error or error
+        return True
+
+    def _unavailable(self) -> RemoteUnavailable:
+        model_id, members = self._pool.model_id, self._pool.members
+        if all(member.is_draining for member in members):
+            return RemoteUnavailable(f"The server of {model_id} is unavailable. It is being drained.")
+        errors = [member.error or self._client.remote.health(member.model).error for member in members]
+        error = next(filter(None, errors), "")
+        servers = "server of {} is" if len(members) == 1 else "servers of {} are"
+        return RemoteUnavailable(f"The {servers.format(model_id)} unavailable. {error}".strip())
+
+
+@dataclass(eq=False)
+class _StreamReader:
+    """The task that pushes a member's outputs to a stream, or those of another member if the first one fails early."""
+
+    client: PoolClient
+    stream: GenerationStream
+    route: Route
+    send: Send[RemoteGeneration]
+    member: Member
+    generation: RemoteGeneration
+    outcome: str = metrics.CANCELLED
+    usage: Usage | None = None
+
+    def __post_init__(self) -> None:
+        self.stream.add_done_callback(self._set_usage)
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self.generation.push_outputs(self.stream)
+                self.outcome = metrics.COMPLETED
+                return
+            except StreamFailure as failure:
+                if failure.is_malformed and not failure.was_begun:
+                    self.client.remote.record_failure(self.member.model, MALFORMED)
+                if failure.was_begun or failure.is_timeout or not await self._repeat():
+                    self.outcome = metrics.FAILED
+                    self.stream.fail(failure.message, failure.code)
+                    return
+
+    async def _repeat(self) -> bool:
+        """Send the request to another member, and return whether one answers."""
+        failed = self.member
+        try:
+            self.member, self.generation = await self.client.try_members(self.route, self.send)
+        except EngineError:
+            return False
+        self.client.end(failed, metrics.FAILED)
+        return True
+
+    def _set_usage(self, usage: Usage) -> None:
+        self.usage = usage
+
+
+@cache
+def pool_client() -> PoolClient:
+    """Return the client of this process."""
+    return PoolClient()

@@ -1,0 +1,56 @@
+"""Pools and members as requests use them."""
+
+from dataclasses import dataclass
+
+from inference.remote.configuration import RemoteModel
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of a pool. error: why its configuration cannot be used."""
+
+    name: str
+    model: RemoteModel
+    weight: int = 1
+    is_draining: bool = False
+    error: str | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The model's id and the member's name."""
+        return (self.model.id, self.name)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A remote model and its members, of which there is at least one."""
+
+    model_id: str
+    members: tuple[Member, ...]
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """All that any of the members can do."""
+        return tuple(dict.fromkeys(name for member in self.members for name in member.model.capabilities))
+
+    @property
+    def context_size(self) -> int:
+        """The smallest context that a member is configured with, or 0."""
+        return min((member.model.context_size for member in self.members if member.model.context_size), default=0)
+
+    def members_for(self, capability: str) -> tuple[Member, ...]:
+        """Return the members that can do this, or all of them if none says so: its server then answers."""
+        able = tuple(member for member in self.members if capability in member.model.capabilities)
+        return able or self.members
+
+
+def single_member_pool(model: RemoteModel) -> Pool:
+    return Pool(model.id, (Member(member_name(model.base_url), model),))
+
+
+def member_name(base_url: str) -> str:
+    """Return the default name of a member: the host and port of its URL."""
+    authority = base_url.partition("://")[2].partition("/")[0]
+    return "".join(character if character.isalnum() or character in ".-" else "-" for character in authority).strip(
+        "-."
+    )[:60]

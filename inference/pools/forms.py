@@ -1,0 +1,47 @@
+"""The admin form of a member. Its key is written and never shown."""
+
+from typing import Any, ClassVar
+
+from django import forms
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminPasswordWidget, UnfoldBooleanWidget
+
+from inference.pools.definitions import member_name
+from inference.pools.models import CAPABILITIES, PoolMember
+
+
+class PoolMemberForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A member. An empty name is made of its URL; an empty key keeps the stored one."""
+
+    new_api_key = forms.CharField(
+        label="API key",
+        required=False,
+        max_length=1000,
+        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "off"}),
+        help_text="Sent as a bearer token. It is stored encrypted and not shown again; empty keeps the stored one.",
+    )
+    remove_api_key = forms.BooleanField(label="Remove the stored API key", required=False, widget=UnfoldBooleanWidget)
+    capabilities = forms.MultipleChoiceField(
+        choices=[(name, name) for name in CAPABILITIES], widget=UnfoldAdminCheckboxSelectMultipleWidget
+    )
+
+    class Meta:
+        model = PoolMember
+        fields: ClassVar[list[str]] = [
+            "model_id", "name", "base_url", "new_api_key", "remove_api_key", "model_name", "kind", "weight", "state",
+            "capabilities", "context_size", "stream_usage", "connect_timeout", "first_token_timeout", "token_timeout",
+        ]  # fmt: skip
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["name"].required = False
+        self.fields["name"].help_text = "In lists and metrics. Empty: the host and port of its URL."
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or self.cleaned_data
+        data["name"] = data.get("name") or member_name(data.get("base_url", ""))
+        self.instance.name = data["name"]
+        return data
+
+    def api_key(self) -> str | None:
+        """Return the key to store, an empty one to remove it, or None to keep the stored one."""
+        return self.cleaned_data["new_api_key"] or ("" if self.cleaned_data["remove_api_key"] else None)

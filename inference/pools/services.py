@@ -1,0 +1,68 @@
+"""Writes to the members of pools. Every change is in the audit log, without keys."""
+
+from datetime import datetime
+from typing import Any
+
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
+from django.db import transaction
+
+from inference.pools import cache
+from inference.pools.models import PoolMember
+from shared.accounts.models import User
+from shared.api.errors import ApiError
+from shared.audit.services import record_audit_entry
+from shared.encryption import encrypt
+
+State = PoolMember.State
+
+
+def find_member(*, model_id: str, name: str) -> PoolMember:
+    """Return a member. Raise ApiError 404, which names those that there are."""
+    members = PoolMember.objects.filter(model_id=model_id)
+    if member := members.filter(name=name).first():
+        return member
+    names = ", ".join(members.values_list("name", flat=True))
+    others = (
+        f"The pool of {model_id} has: {names}." if names else f"{model_id} has no pool: `stoa pools list` lists them."
+    )
+    raise ApiError(404, f"There is no member {name} of {model_id}. {others}")
+
+
+@transaction.atomic
+def save_member(*, member: PoolMember, api_key: str | None, actor: User | None, now: datetime) -> PoolMember:
+    """Create or change a member. api_key: None keeps the stored one. Raise ApiError 400, which names the field."""
+    action = "pool_member.added" if member.pk is None else "pool_member.changed"
+    if api_key is not None:
+        member.api_key = api_key and encrypt(api_key)
+    member.changed_at = now
+    try:
+        member.full_clean()
+    except ValidationError as error:
+        field, messages = next(iter(error.message_dict.items()))
+        field = "name" if field == NON_FIELD_ERRORS else field  # the constraint that a pool has a name once
+        raise ApiError(400, f"`{field}` is invalid. {messages[0]}", details={"field": field}) from None
+    member.save()
+    _record(action, member, actor, now, key_changed=api_key is not None)
+    return member
+
+
+@transaction.atomic
+def remove_member(*, member: PoolMember, actor: User | None, now: datetime) -> None:
+    """Delete a member. Its requests finish; without a last member the model is gone."""
+    _record("pool_member.removed", member, actor, now)
+    member.delete()
+
+
+@transaction.atomic
+def set_member_state(*, member: PoolMember, state: State, actor: User | None, now: datetime) -> None:
+    """Drain a member, or enable it again."""
+    PoolMember.objects.filter(pk=member.pk).update(state=state, changed_at=now)
+    _record("pool_member.state_changed", member, actor, now, state=state)
+
+
+def _record(action: str, member: PoolMember, actor: User | None, now: datetime, **details: Any) -> None:
+    details |= {"model": member.model_id, "member": member.name, "base_url": member.base_url}
+    record_audit_entry(
+        action=action, actor=actor, target_type="pool_member", target_id=member.pk, details=details, now=now
+    )
+    transaction.on_commit(cache.expire)

@@ -1,0 +1,145 @@
+"""Writes to members, and what this process then reads."""
+
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import DatabaseError
+from django.utils import timezone
+from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
+
+from inference.pools import cache
+from inference.pools.models import PoolMember
+from inference.pools.services import find_member, remove_member, save_member, set_member_state
+from inference.registry.catalog import read_catalog
+from shared.api.errors import ApiError
+from shared.audit.models import AuditEntry
+
+KEY = "sk-very-secret"
+State = PoolMember.State
+
+pytestmark = pytest.mark.django_db
+
+
+def add(api_key: str | None = KEY, **fields: Any) -> PoolMember:
+    values = {"model_id": "big", "name": "one", "base_url": "http://one.example/v1"} | fields
+    return save_member(member=PoolMember(**values), api_key=api_key, actor=None, now=timezone.now())
+
+
+def test_a_member_is_used_as_soon_as_its_transaction_ends(
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+):
+    assert cache.read_pools() == {}
+    with django_capture_on_commit_callbacks(execute=True):
+        add(context_size=512, weight=3)
+        add(name="two", context_size=256, capabilities=["embeddings"])
+
+    pool = cache.read_pools()["big"]
+    assert [(member.name, member.weight, member.model.api_key) for member in pool.members] == [
+        ("one", 3, KEY),
+        ("two", 1, KEY),
+    ]
+    listed = read_catalog()["big"]
+    assert (listed.type, listed.context_size, listed.capabilities) == (
+        "remote",
+        256,
+        ("text-generation", "embeddings"),
+    )
+
+
+def test_every_change_is_in_the_audit_log_without_the_key():
+    member = add()
+    save_member(member=member, api_key="another-secret", actor=None, now=timezone.now())
+    set_member_state(member=member, state=State.DRAINING, actor=None, now=timezone.now())
+    remove_member(member=member, actor=None, now=timezone.now())
+
+    entries = list(AuditEntry.objects.order_by("pk").values_list("action", "details"))
+    assert [action.partition(".")[2] for action, _ in entries] == ["added", "changed", "state_changed", "removed"]
+    assert entries[2][1]["state"] == "draining"
+    assert "secret" not in str(entries)
+
+
+def test_a_change_without_a_key_keeps_the_stored_one_and_an_empty_key_removes_it():
+    member = add()
+    member.weight = 7
+    save_member(member=member, api_key=None, actor=None, now=timezone.now())
+    assert cache.member_of(PoolMember.objects.get()).model.api_key == KEY
+
+    save_member(member=member, api_key="", actor=None, now=timezone.now())
+    assert (PoolMember.objects.get().api_key, cache.member_of(member).model.api_key) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"model_id": "../big"}, "model_id"),
+        ({"name": "a b"}, "name"),
+        ({"base_url": "file:///etc/passwd"}, "base_url"),
+        ({"base_url": "https://user:pass@gpu.example/v1"}, "base_url"),
+        ({"base_url": "https://gpu.example/v1\n"}, "base_url"),
+        ({"kind": "unheard-of"}, "kind"),
+        ({"weight": 0}, "weight"),
+        ({"capabilities": ["images"]}, "capabilities"),
+        ({"capabilities": []}, "capabilities"),
+        ({"token_timeout": 0}, "token_timeout"),
+        ({}, "name"),  # the second member of this name
+    ],
+)
+def test_an_invalid_member_is_refused_by_its_field(change: dict[str, Any], field: str):
+    add()
+
+    with pytest.raises(ApiError) as refused:
+        add(**({"name": "two"} | change if change else {}))
+
+    assert (refused.value.problem.status, refused.value.problem.details) == (400, {"field": field})
+    assert PoolMember.objects.count() == 1
+
+
+def test_a_missing_member_is_refused_with_those_that_there_are():
+    add()
+
+    with pytest.raises(ApiError, match="The pool of big has: one"):
+        find_member(model_id="big", name="two")
+    with pytest.raises(ApiError, match="other has no pool"):
+        find_member(model_id="other", name="two")
+
+
+def test_a_key_of_an_unknown_secret_key_makes_its_member_failed(settings: Settings):
+    member = add()
+    settings.SECRET_KEY = "another one " * 5
+
+    found = cache.member_of(member)
+
+    assert found.model.api_key == ""
+    assert "set the key again" in str(found.error)
+
+
+def test_keys_are_reencrypted_with_other_secrets(settings: Settings):
+    old, new = "the one before " * 4, "the one after it " * 4
+    settings.SECRET_KEY = old
+    add()
+    add(name="keyless", api_key=None)
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = new, [old]
+
+    call_command("reencrypt_secrets", stdout=StringIO())
+
+    settings.SECRET_KEY_FALLBACKS = []
+    members = [cache.member_of(member) for member in PoolMember.objects.order_by("-name")]
+    assert [(member.name, member.model.api_key, member.error) for member in members] == [
+        ("one", KEY, None),
+        ("keyless", "", None),
+    ]
+
+
+def test_pools_stay_as_they_were_read_while_the_database_does_not_answer(monkeypatch: pytest.MonkeyPatch):
+    add()
+    before = cache.read_pools()
+    cache.expire()
+
+    def fail() -> None:
+        raise DatabaseError
+
+    monkeypatch.setattr(PoolMember.objects, "all", fail)
+
+    assert cache.read_pools() == before != {}
