@@ -127,8 +127,11 @@ class RemoteClient:
         return health
 
     async def close(self) -> None:
-        """Close the connections of this event loop, which cancels their requests."""
-        if client := self._clients.pop(asyncio.get_running_loop(), None):
+        """Close the connections of this event loop, which cancels their requests and checks."""
+        loop = asyncio.get_running_loop()
+        for check in [check for check in self._checks.values() if check.get_loop() is loop]:
+            check.cancel()
+        if client := self._clients.pop(loop, None):
             await client.aclose()
 
     async def _open(self, model: RemoteModel, request: RemoteRequest, deadline: Deadline) -> httpx2.Response:

@@ -13,6 +13,8 @@ import pytest
 import torch
 from django.conf import settings
 
+from inference.pools.cache import use_only
+from inference.pools.definitions import single_member_pool
 from inference.registry.catalog import CatalogModel, missing_model, model_not_found, read_catalog
 from inference.registry.model_status import list_models
 from inference.registry.services import find_loadable_model, find_model
@@ -335,6 +337,7 @@ def test_an_adapter_is_a_model_with_a_base_and_what_it_has_of_it(root: Path, pat
 
 @pytest.mark.django_db(transaction=True)
 async def test_an_adapter_without_its_base_says_so_and_is_well_again_with_it(root: Path):
+    use_only()
     add_adapter(root, "some-owner/talker")
     missing = "Its base model talker is missing: put it into a folder of STOA_MODELS_DIR under this name."
     assert only_model().error == missing
@@ -350,12 +353,9 @@ async def test_an_adapter_without_its_base_says_so_and_is_well_again_with_it(roo
 
 
 @pytest.mark.parametrize("base", ["embedder", "writer", "far"])
-def test_the_base_of_an_adapter_generates_text_here_and_is_no_adapter(
-    root: Path, base: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_base_of_an_adapter_generates_text_here_and_is_no_adapter(root: Path, base: str):
     add_model(root, "embedder", dict(EMBEDDER_CONFIG))
-    remote = RemoteModel(id="far", base_url="http://127.0.0.1:1/v1", model="far")
-    monkeypatch.setattr(settings, "REMOTE_MODELS", {"far": remote})
+    use_only(single_member_pool(RemoteModel(id="far", base_url="http://127.0.0.1:1/v1", model="far")))
     add_adapter(root, base)
     error = f"Its base model {base} must generate text, run on this machine, and be no adapter itself."
     assert read_catalog()["writer"].error == error

@@ -28,7 +28,7 @@ FIELDS = {
     "id", "name", "type", "size_bytes", "loaded", "context_size", "capabilities", "state", "error", "parameters",
     "base", "quantization", "dtype", "device", "progress", "memory_usage_bytes", "resident_bytes", "load_time_ms",
     "gpu_layers", "batch_size", "max_sequences", "warning", "weight_bytes", "cache_bytes", "cache_limit_bytes",
-    "cache_dtype", "gpu_memory_bytes",
+    "cache_dtype", "gpu_memory_bytes", "members",
 }  # fmt: skip
 FILES_MISSING = "Its files are in no folder of STOA_MODELS_DIR: put them there to load it again, or unload it."
 
@@ -67,6 +67,7 @@ def test_every_model_is_listed_with_its_fields(stoa: RunningServer):
         "batch_size": 512,
         "max_sequences": 16,
         "warning": None,
+        "members": None,
     }
     assert (models["idle"]["state"], models["idle"]["loaded"]) == ("unloaded", False)
     assert (models["idle"]["context_size"], models["embedder"]["capabilities"]) == (4096, ["embeddings"])

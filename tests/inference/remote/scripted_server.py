@@ -29,6 +29,8 @@ class ReceivedRequest:
 class ScriptedServer:
     """A server whose responses have `status`, and `lines` (the events of a stream) or `answer` (a JSON body).
 
+    listing: its answer to GET models, if it is another one.
+
     `arrived` is set by a request, `disconnected` when its client has closed the connection.
     """
 
@@ -39,26 +41,39 @@ class ScriptedServer:
     lines: list[Line] = field(default_factory=list)
     is_silent: bool = False
     date: str | None = None
+    listing: Any = None
     requests: list[ReceivedRequest] = field(default_factory=list)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
     disconnected: asyncio.Event = field(default_factory=asyncio.Event)
+    handlers: set[asyncio.Task[Any]] = field(default_factory=set)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if handler := asyncio.current_task():
+            self.handlers.add(handler)
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             self.requests.append(await _read(reader))
             self.arrived.set()
-            if self.is_silent:
+            if self.listing is not None and self.requests[-1].path == "/v1/models":
+                await self._answer(writer, 200, self.listing)
+            elif self.is_silent:
                 await self._wait_for_disconnect(reader)
             elif self.lines:
                 await self._stream(reader, writer)
             else:
-                body = json.dumps(self.answer).encode()
-                retry = f"Retry-After: {self.retry_after}\r\n" if self.retry_after else ""
-                retry += f"Date: {self.date}\r\n" if self.date else ""
-                head = f"HTTP/1.1 {self.status} X\r\n{retry}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-                writer.write(head.encode() + body)
-                await writer.drain()
+                await self._answer(writer, self.status, self.answer)
         writer.close()
+
+    async def _answer(self, writer: asyncio.StreamWriter, status: int, answer: Any) -> None:
+        body = json.dumps(answer).encode()
+        fields = {
+            "Retry-After": self.retry_after,
+            "Date": self.date,
+            "Content-Length": len(body),
+            "Connection": "close",
+        }
+        lines = [f"HTTP/1.1 {status} X", *(f"{name}: {value}" for name, value in fields.items() if value is not None)]
+        writer.write("".join(f"{line}\r\n" for line in [*lines, ""]).encode() + body)
+        await writer.drain()
 
     async def _stream(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -115,6 +130,8 @@ async def scripted_server(*, port: int = 0, **script: Any) -> AsyncIterator[Scri
     finally:
         server.close()
         await server.wait_closed()
+        if scripted.handlers:
+            await asyncio.wait(scripted.handlers, timeout=5)
 
 
 def chat_chunk(text: str | None, reason: str | None = None, *, index: int = 0, **delta: Any) -> dict[str, Any]:
