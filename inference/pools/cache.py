@@ -3,7 +3,6 @@
 import threading
 import time
 
-import structlog
 from django.db import DatabaseError
 
 from inference.pools.definitions import Member, Pool
@@ -18,7 +17,6 @@ UNREADABLE_KEY = (
     "STOA_SECRET_KEY_FALLBACKS."
 )
 
-logger = structlog.get_logger(__name__)
 _lock = threading.Lock()
 _pools: dict[str, Pool] = {}
 _fresh_until = float("-inf")
@@ -42,8 +40,7 @@ def read_pools() -> dict[str, Pool]:
         _fresh_until = time.monotonic() + REFRESH_SECONDS
     try:
         pools = _read()
-    except DatabaseError as error:
-        logger.warning("pools_unreadable", error=type(error).__name__)
+    except DatabaseError:  # reported by what else needs it
         return _pools
     _set(pools, _fresh_until)
     return pools

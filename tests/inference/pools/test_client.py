@@ -276,8 +276,8 @@ def listing(**fields: Any) -> dict[str, Any]:
     ("script", "state", "error", "warning"),
     [
         (listing(), "ready", None, None),
-        (listing(date=formatdate(time.time(), usegmt=True)), "ready", None, None),
-        (listing(date=formatdate(time.time() - 3600, usegmt=True)), "ready", None, "Its clock is 3"),
+        (listing(clock=0), "ready", None, None),
+        (listing(clock=-3600), "ready", None, "Its clock is 3"),
         ({"status": 401, "answer": {}}, "failed", "rejects the configured API key", None),
         ({"answer": {"data": [{"id": "other"}]}}, "failed", "does not list the model", None),
         ({"lines": ["<html>"]}, "failed", "does not answer in OpenAI's form", None),
@@ -286,6 +286,9 @@ def listing(**fields: Any) -> dict[str, Any]:
 async def test_a_check_says_what_is_wrong_with_a_member(
     script: dict[str, Any], state: str, error: str | None, warning: str | None, monkeypatch: pytest.MonkeyPatch
 ):
+    script = dict(script)
+    if (clock := script.pop("clock", None)) is not None:
+        script["date"] = formatdate(time.time() + clock, usegmt=True)
     async with scripted_server(**script) as server, pool_client() as client:
         [found] = await states_of(client, pool_of(member("one", server.url)), monkeypatch)
 
