@@ -10,6 +10,8 @@ from django.conf import settings
 from inference.batches.models import Batch
 from inference.config.celery import app, waiting
 from inference.engine import EngineError, ModelState, ModelStatus
+from inference.pools.cache import read_pools
+from inference.pools.states import check_members
 from inference.registry.catalog import read_catalog
 from inference.registry.clients import host
 from inference.registry.models import DesiredModel
@@ -84,6 +86,17 @@ def check_models() -> list[Finding]:
     return [*findings, Finding("models", bool(usable), ", ".join(usable) or "There are none.")]
 
 
+def check_pools() -> list[Finding]:
+    """Return which members of pools cannot be used, or have something wrong with them."""
+    states = check_members(member for pool in read_pools().values() for member in pool.members)
+    wrong = [state for state in states if state.error or state.warning]
+    advice = "stoa pools lists and tests members, and the admin (Pools) changes them."
+    return [
+        Finding("pool member", False, f"{'/'.join(one.member.key)}: {one.error or one.warning}", advice)
+        for one in wrong
+    ]
+
+
 def check_deliveries() -> list[Finding]:
     """Return whether deliveries of webhooks failed for good lately."""
     return check_webhooks("stoa webhooks failed lists them, stoa webhooks redeliver sends them again.")
@@ -108,6 +121,7 @@ CHECKS: tuple[Check, ...] = (
     check_queues,
     check_model_host,
     check_models,
+    check_pools,
     check_deliveries,
     check_data_folders,
     check_compiler,

@@ -13,7 +13,7 @@ from inference.engine import GenerationRequest
 from inference.pools.definitions import Member
 
 BLOCK_LENGTH = 1024  # characters or ids of a prompt, and of each message, that count
-LOAD_FACTOR = 1.5  # a member may have this multiple of its share of the running requests
+LOAD_FACTOR = 2.0  # a member may have this multiple of its share of the running requests
 MIN_BOUND = 4  # below, affinity matters more than an even load: servers run a few requests at once
 
 Loads = Mapping[tuple[str, str], int]

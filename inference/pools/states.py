@@ -30,6 +30,18 @@ async def read_states(members: Iterable[Member], *, check: bool = False) -> list
     return list(await asyncio.gather(*(_read_state(member, check=check) for member in members)))
 
 
+def check_members(members: Iterable[Member]) -> list[MemberState]:
+    """Return the states of members after a check of each, from code that runs in no event loop."""
+
+    async def check() -> list[MemberState]:
+        try:
+            return await read_states(members, check=True)
+        finally:
+            await pool_client().close()
+
+    return asyncio.run(check())
+
+
 def describe_failure(states: Iterable[MemberState]) -> str | None:
     """Return why no member can take requests, or None if one can."""
     states = list(states)

@@ -17,7 +17,7 @@ from inference.pools.cache import member_of
 from inference.pools.client import pool_client
 from inference.pools.definitions import Member, Pool, member_name
 from inference.pools.models import TEXT_GENERATION, PoolMember
-from inference.pools.states import MemberState, read_states
+from inference.pools.states import MemberState, check_members, read_states
 from shared.api.errors import ApiError
 
 TEST_TIMEOUT_SECONDS = 60.0
@@ -33,7 +33,7 @@ def list_(as_json: JsonOption = False) -> None:
     """List the members of all pools, each after a check of its server."""
     require_local("pools list")
     members = list(PoolMember.objects.all())
-    fields = [_fields(*found) for found in zip(members, _read_states(members), strict=True)]
+    fields = [_fields(*found) for found in zip(members, check_members(map(member_of, members)), strict=True)]
     if as_json:
         print_json(fields)
         return
@@ -149,16 +149,6 @@ async def _test(member: Member) -> str:
     except EngineError as error:
         return error.message
     return outputs[-1].error or state.warning or ""
-
-
-def _read_states(members: list[PoolMember]) -> list[MemberState]:
-    async def read() -> list[MemberState]:
-        try:
-            return await read_states(map(member_of, members), check=True)
-        finally:
-            await pool_client().close()
-
-    return asyncio.run(read())
 
 
 def _fields(member: PoolMember, state: MemberState) -> dict[str, Any]:
