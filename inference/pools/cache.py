@@ -34,16 +34,13 @@ def read_pools() -> dict[str, Pool]:
     Without a database they are those that were read last.
     """
     global _fresh_until
-    with _lock:  # one caller reads, the others go on with what there is
+    with _lock:
         if time.monotonic() <= _fresh_until:
             return _pools
-        _fresh_until = time.monotonic() + REFRESH_SECONDS
-    try:
-        pools = _read()
-    except DatabaseError:  # reported by what else needs it
-        return _pools
-    _set(pools, _fresh_until)
-    return pools
+        if _fresh_until == float("-inf"):  # the others wait: there is nothing yet, or it is known to be outdated
+            return _refresh()
+        _fresh_until = time.monotonic() + REFRESH_SECONDS  # the others go on with what there is
+    return _refresh()
 
 
 def expire() -> None:
@@ -54,6 +51,15 @@ def expire() -> None:
 def use_only(*pools: Pool) -> None:
     """Use these pools in this process from now on, whatever the database has."""
     _set({pool.model_id: pool for pool in pools}, float("inf"))
+
+
+def _refresh() -> dict[str, Pool]:
+    try:
+        pools = _read()
+    except DatabaseError:  # reported by what else needs it
+        pools = _pools
+    _set(pools, time.monotonic() + REFRESH_SECONDS)
+    return pools
 
 
 def _set(pools: dict[str, Pool], fresh_until: float) -> None:

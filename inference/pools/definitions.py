@@ -1,8 +1,9 @@
 """Pools and members as requests use them."""
 
+import re
 from dataclasses import dataclass
 
-from inference.remote.configuration import RemoteModel
+from inference.remote.configuration import RemoteModel, server_of
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,4 @@ def single_member_pool(model: RemoteModel) -> Pool:
 
 def member_name(base_url: str) -> str:
     """Return the default name of a member: the host and port of its URL."""
-    authority = base_url.partition("://")[2].partition("/")[0]
-    return "".join(character if character.isalnum() or character in ".-" else "-" for character in authority).strip(
-        "-."
-    )[:60]
+    return re.sub(r"[^A-Za-z0-9.-]", "-", server_of(base_url)).strip("-.")[:60] or "member"

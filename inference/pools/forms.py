@@ -3,10 +3,12 @@
 from typing import Any, ClassVar
 
 from django import forms
+from django.core.validators import RegexValidator
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminPasswordWidget, UnfoldBooleanWidget
 
 from inference.pools.definitions import member_name
 from inference.pools.models import CAPABILITIES, PoolMember
+from inference.remote.configuration import API_KEY_PATTERN
 
 
 class PoolMemberForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -16,6 +18,7 @@ class PoolMemberForm(forms.ModelForm):  # type: ignore[type-arg]
         label="API key",
         required=False,
         max_length=1000,
+        validators=[RegexValidator(API_KEY_PATTERN, "Use printable ASCII characters without spaces.")],
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "off"}),
         help_text="Sent as a bearer token. It is stored encrypted and not shown again; empty keeps the stored one.",
     )

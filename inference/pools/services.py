@@ -1,5 +1,6 @@
 """Writes to the members of pools. Every change is in the audit log, without keys."""
 
+import re
 from datetime import datetime
 from typing import Any
 
@@ -8,6 +9,7 @@ from django.db import transaction
 
 from inference.pools import cache
 from inference.pools.models import PoolMember
+from inference.remote.configuration import API_KEY_PATTERN
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 from shared.audit.services import record_audit_entry
@@ -32,6 +34,9 @@ def find_member(*, model_id: str, name: str) -> PoolMember:
 def save_member(*, member: PoolMember, api_key: str | None, actor: User | None, now: datetime) -> PoolMember:
     """Create or change a member. api_key: None keeps the stored one. Raise ApiError 400, which names the field."""
     action = "pool_member.added" if member.pk is None else "pool_member.changed"
+    if not re.match(API_KEY_PATTERN, api_key or ""):
+        message = "`api_key` is invalid. Use printable ASCII characters without spaces."
+        raise ApiError(400, message, details={"field": "api_key"})
     if api_key is not None:
         member.api_key = api_key and encrypt(api_key)
     member.changed_at = now

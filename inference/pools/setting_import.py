@@ -11,6 +11,7 @@ from django.db import transaction
 from inference.pools.definitions import member_name
 from inference.pools.models import PoolMember, SettingImport
 from inference.pools.services import save_member
+from shared.api.errors import ApiError
 
 SETTING = "STOA_REMOTE_MODELS"
 MOVED = (
@@ -27,7 +28,7 @@ logger = structlog.get_logger(__name__)
 
 
 class SettingRefused(Exception):
-    """The setting was imported before, and has another value now. The message says where its models are."""
+    """The setting cannot be imported, or was and has another value now. The message says where its models are."""
 
 
 def import_remote_models(*, now: datetime) -> None:
@@ -71,4 +72,9 @@ def _add_members(now: datetime) -> None:
             first_token_timeout=model.first_token_timeout,
             token_timeout=model.token_timeout,
         )
-        save_member(member=member, api_key=model.api_key, actor=None, now=now)
+        try:
+            save_member(member=member, api_key=model.api_key, actor=None, now=now)
+        except ApiError as error:
+            raise SettingRefused(
+                f"STOA_REMOTE_MODELS cannot be imported: {model.id}: {error.problem.message}"
+            ) from error

@@ -18,7 +18,7 @@ from inference.engine import (
     GenerationStream,
     InferenceFailed,
 )
-from inference.remote.configuration import RemoteModel
+from inference.remote.configuration import RemoteModel, server_of
 from inference.remote.errors import (
     CONNECTION_ERRORS,
     UNREACHED_ERRORS,
@@ -203,11 +203,11 @@ class RemoteClient:
         """Record that the server cannot be used. Requests to it are refused for CHECK_INTERVAL_SECONDS."""
         health = self.health(model)
         if health.error is None:
-            logger.warning("remote_model_failed", model=model.id, reason=reason)
+            logger.warning("remote_model_failed", model=model.id, server=server_of(model.base_url), reason=reason)
         health.record_failure(reason)
 
     def _record_success(self, model: RemoteModel) -> None:
         health = self.health(model)
         if health.error is not None:
-            logger.info("remote_model_recovered", model=model.id)
+            logger.info("remote_model_recovered", model=model.id, server=server_of(model.base_url))
         health.record_success()

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 MODEL_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
 BASE_URL_PATTERN = r"^https?://[^\s/?#@]+(/[^\s?#]*)?\Z"
+API_KEY_PATTERN = r"^[!-~]*\Z"
 ModelId = Annotated[str, Meta(pattern=MODEL_ID_PATTERN)]
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
 Capability = Literal["text-generation", "embeddings"]
@@ -40,6 +41,8 @@ class RemoteModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def __post_init__(self) -> None:
         if not re.match(BASE_URL_PATTERN, self.base_url):
             raise ValueError("base_url must be like https://gpu.example:8000/v1, without user or query")
+        if not re.match(API_KEY_PATTERN, self.api_key):
+            raise ValueError("api_key must be printable ASCII without spaces")
 
     def __repr__(self) -> str:
         return f"RemoteModel({self.id!r})"  # keeps the key out of logs
@@ -51,6 +54,11 @@ class RemoteModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def url(self, path: str) -> str:
         return f"{self.base_url.rstrip('/')}/{path}"
+
+
+def server_of(base_url: str) -> str:
+    """Return the host and port of a URL."""
+    return base_url.partition("://")[2].partition("/")[0]
 
 
 def read_remote_models(text: str) -> dict[str, RemoteModel]:

@@ -181,6 +181,6 @@ def _read_key(file: Path | None) -> str:
         key = (sys.stdin.read() if str(file) == "-" else file.read_text()).strip()
     except (OSError, UnicodeDecodeError) as error:
         exit_with_error(f"{file} cannot be read: {error}.", EXIT_USAGE)
-    if not key or not key.isascii() or not key.isprintable():
-        exit_with_error(f"{file} must have the API key alone: printable ASCII characters in one line.", EXIT_USAGE)
+    if not key:
+        exit_with_error(f"{file} is empty: it must have the API key alone.", EXIT_USAGE)
     return key

@@ -248,6 +248,14 @@ async def test_closing_a_stream_frees_its_member():
         await wait_until_idle(client, pool)
 
 
+async def test_a_failed_member_is_logged_by_its_server_without_its_key():
+    async with pool_client() as client:
+        with capture_logs() as logs, pytest.raises(RemoteUnavailable):
+            await read(client, pool_of(member("gone", GONE)), request_preferring(pool_of(member("gone", GONE)), "gone"))
+    assert [(one["event"], one["server"]) for one in logs] == [("remote_model_failed", "127.0.0.1:9")]
+    assert KEY not in str(logs)
+
+
 async def test_embeddings_fail_over_too():
     vectors = {"data": [{"index": 0, "embedding": [1.0]}], "usage": USAGE}
     able = ("embeddings",)

@@ -78,6 +78,8 @@ def test_a_change_without_a_key_keeps_the_stored_one_and_an_empty_key_removes_it
         ({"base_url": "file:///etc/passwd"}, "base_url"),
         ({"base_url": "https://user:pass@gpu.example/v1"}, "base_url"),
         ({"base_url": "https://gpu.example/v1\n"}, "base_url"),
+        ({"api_key": "two\nlines"}, "api_key"),
+        ({"api_key": "schl\u00fcssel"}, "api_key"),
         ({"kind": "unheard-of"}, "kind"),
         ({"weight": 0}, "weight"),
         ({"capabilities": ["images"]}, "capabilities"),

@@ -69,6 +69,18 @@ def test_a_changed_setting_is_refused_with_where_the_models_are(settings: Settin
     assert list(PoolMember.objects.values()) == before
 
 
+def test_a_model_that_no_member_can_be_is_refused_and_nothing_is_imported(settings: Settings):
+    set_models(settings, SMALL, BIG | {"model": "m" * 300})
+
+    with pytest.raises(SettingRefused, match="cannot be imported: big: `model_name`"):
+        import_remote_models(now=timezone.now())
+
+    assert not PoolMember.objects.exists()
+    set_models(settings, SMALL)
+    import_remote_models(now=timezone.now())
+    assert PoolMember.objects.count() == 1
+
+
 def test_a_model_that_has_a_pool_already_keeps_it(settings: Settings):
     PoolMember.objects.create(model_id="big", name="mine", base_url="http://mine/v1", changed_at=timezone.now())
     set_models(settings, BIG, SMALL)

@@ -32,6 +32,7 @@ def test_a_model_may_have_another_name_on_its_server():
         {"base_url": "file:///etc/passwd"},
         {"base_url": "https://user:very-secret@gpu.example/v1"},
         {"dialect": "unheard-of"},
+        {"api_key": "very-secret key"},
         {"token_timeout": 0},
         {"key": "very-secret"},
         {"capabilities": ["images"]},
