@@ -203,7 +203,7 @@ async def kill_in_turn(members: Sequence[MemberProcess], *, every: float, until:
 
 @dataclass(frozen=True)
 class Summary:
-    """What the clients saw: lost turns had no token; cut ones had some. cached_share: of the prefixes of turns."""
+    """Figures of turns: lost ones had no token, cut ones had some. cached_share: of the prefixes of turns."""
 
     turns: int
     lost: int
