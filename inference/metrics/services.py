@@ -14,6 +14,7 @@ import inference.batches.worker.recording  # noqa: F401 the import registers the
 import shared.webhooks.delivery.outbox  # noqa: F401 the import registers their metrics
 from inference.metrics import custom_metrics
 from inference.metrics.model_metrics import read_model_metrics
+from inference.metrics.pool_metrics import read_pool_metrics
 from inference.metrics.queue_metrics import read_queue_metrics
 from inference.protocol.native.metrics import MetricType
 from shared.api.errors import ApiError
@@ -27,8 +28,8 @@ logger = structlog.get_logger(__name__)
 
 async def read_metrics() -> bytes:
     """Return all metrics in Prometheus' text format, without those of models or a database that do not answer."""
-    running, queues = await asyncio.gather(read_model_metrics(), _queues())
-    return await asyncio.to_thread(_render, [*running, *queues])
+    running, pools, queues = await asyncio.gather(read_model_metrics(), read_pool_metrics(), _queues())
+    return await asyncio.to_thread(_render, [*running, *pools, *queues])
 
 
 async def record_custom(*, name: str, kind: MetricType, value: float, labels: Mapping[str, str]) -> float:

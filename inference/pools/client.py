@@ -12,6 +12,7 @@ from typing import TypeVar
 import structlog
 
 from inference.engine import (
+    ContextLengthExceeded,
     EmbeddingRequest,
     EmbeddingResult,
     EngineError,
@@ -98,6 +99,12 @@ class PoolClient:
         """Return the last known health of a member, after a check the first time only."""
         return RemoteHealth(error=member.error) if member.error else await self.remote.status(member.model)
 
+    def is_up(self, member: Member) -> bool:
+        """Return whether a member works, as last known, and start a check of it if that is some seconds ago."""
+        if not member.error:
+            self.remote.check_if_stale(member.model)
+        return not (member.error or self.remote.health(member.model).error)
+
     def load(self, member: Member) -> int:
         """Return how many requests of this process a member is answering."""
         return self._loads[member.key]
@@ -124,9 +131,9 @@ class PoolClient:
             try:
                 return member, await send(member)
             except EngineError as error:
-                may_repeat = route.may_repeat(member, error)
-                self.end(member, metrics.FAILED if may_repeat else metrics.REJECTED)
-                if not may_repeat:
+                is_mistake = isinstance(error, InvalidRequest | ContextLengthExceeded)
+                self.end(member, metrics.REJECTED if is_mistake else metrics.FAILED)
+                if not route.may_repeat(member, error):
                     raise
             except BaseException:
                 self.end(member, metrics.CANCELLED)
@@ -173,10 +180,10 @@ class Route:
         self._members = [member for member in pool.members_for(capability) if not member.is_draining]
         self._tries = 0
         self._is_repeated = False
-        self._error: EngineError | None = None  # of the first member
+        self._error: EngineError | None = None  # of the first member, of those that support the request if any does
 
     def next_member(self) -> Member:
-        """Return the member to try next. Raise the error of the first one, or RemoteUnavailable, if there is none."""
+        """Return the member to try next. If there is none, raise the error of an earlier one, or RemoteUnavailable."""
         member = self._client.choose(self._members, self._key) if self._tries < MAX_TRIES else None
         if member is None:
             raise self._error or self._unavailable()
@@ -195,7 +202,8 @@ class Route:
             return False
         if is_unsupported or (isinstance(error, RemoteUnavailable) and not error.was_reached):
             self._tries -= 1
-        self._error = self._error or error
+        if self._error is None or (isinstance(self._error, InvalidRequest) and not is_unsupported):
+            self._error = error
         return True
 
     def _unavailable(self) -> RemoteUnavailable:

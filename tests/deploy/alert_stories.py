@@ -103,6 +103,13 @@ STORIES = {
         WRITER,
         "10% of the generations of writer fail.",
     ),
+    "PoolMemberFails": Story(
+        {'stoa_pool_member_up{model="writer",member="gpu-1"}': "1x5 0x20"},
+        "12m",
+        "20m",
+        WRITER | {"member": "gpu-1"},
+        "The member gpu-1 of the pool of writer fails.",
+    ),
     "FirstTokensAreLate": Story(
         {
             'stoa_time_to_first_token_seconds_bucket{model="writer",le="10"}': "0+10x40",

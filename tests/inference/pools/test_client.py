@@ -155,6 +155,9 @@ async def test_a_parameter_is_sent_to_a_member_whose_dialect_has_it():
         await read(client, pool, request)
         with pytest.raises(InvalidRequest, match="`top_k` is not supported"):
             await read(client, pool_of(pool.members[0]), request)
+        gone = member("vllm", GONE, dialect="vllm")
+        with pytest.raises(RemoteUnavailable):  # of the member that supports it
+            await read(client, pool_of(pool.members[0], gone), request)
 
     [received] = [one for one in vllm.requests if "chat" in one.path]
     assert received.body["top_k"] == 7

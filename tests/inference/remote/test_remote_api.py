@@ -49,6 +49,23 @@ def test_remote_models_are_listed_with_local_ones(gateway: RunningServer):
     assert models["far-talker"]["members"][0]["state"] == "ready"
 
 
+def test_metrics_tell_members_apart(gateway: RunningServer):
+    gateway.get("/models")  # checks every member
+    gateway.post("/inference", {"model": "far-talker", "prompt": "speak", "max_tokens": 3})
+
+    samples = gateway.get("/metrics").text.splitlines()
+
+    up = {line.split('model="')[1].split('"')[0]: line[-3:] for line in samples if "pool_member_up{" in line}
+    assert (up["far-talker"], up["gone"], up["keyless"]) == ("1.0", "0.0", "0.0")
+    [completed] = [
+        line
+        for line in samples
+        if "pool_requests_total{" in line and 'model="far-talker"' in line and "completed" in line
+    ]
+    assert float(completed.rpartition(" ")[2]) >= 1
+    assert 'member="127.0.0.1-' in completed
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [
