@@ -20,8 +20,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.deploy.manifests import DEPLOY, read_settings
+from tests.deploy.programs import needs
 
-NGINX = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
+NGINX = shutil.which("nginx") or shutil.which("/usr/sbin/nginx") or "nginx"
+needs_nginx = needs("nginx", package="nginx-light")
 MIB = 1024 * 1024
 CONFIGURATION = (DEPLOY / "nginx" / "stoa.conf").read_text()
 MAIN = """
@@ -59,11 +61,10 @@ def certificate(folder: Path) -> None:
     (folder / "privkey.pem").write_bytes(key.private_bytes(*key_format))
 
 
-@pytest.mark.skipif(NGINX is None, reason="nginx is not installed here")
+@needs_nginx
 @pytest.mark.parametrize("upstreams", ["nginx/upstreams.conf", "compose/upstreams.conf"])
 def test_nginx_accepts_the_configuration(tmp_path: Path, upstreams: str):
     install_configuration(tmp_path, upstreams)
-    assert NGINX is not None
     done = subprocess.run(
         [NGINX, "-t", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")],
         capture_output=True,
@@ -107,7 +108,7 @@ def running_proxy(tmp_path: Path, upstream_port: int, max_connections: int = 102
     )
     servers = tmp_path / "upstreams.conf"
     servers.write_text(re.sub(r"127\.0\.0\.1:\d+", f"127.0.0.1:{upstream_port}", servers.read_text()))
-    command = [str(NGINX), "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf"), "-g", "daemon off;"]
+    command = [NGINX, "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf"), "-g", "daemon off;"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         while True:
@@ -141,7 +142,7 @@ def request(port: int, host: str, head: str) -> tuple[int, dict[str, str], bytes
         return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
 
 
-@pytest.mark.skipif(NGINX is None, reason="nginx is not installed here")
+@needs_nginx
 @pytest.mark.parametrize("host", ["shop.example.com", "models.example.com"])
 def test_o5_an_error_of_nginx_is_json_with_the_logged_request_id(proxy: int, tmp_path: Path, host: str):
     heads = {
@@ -171,7 +172,7 @@ def test_n9_an_address_has_as_many_connections_as_the_projects_give_it():
         assert re.findall(r"limit_conn (\w+) (\d+);", block) == [("stoa_connections", limit)]
 
 
-@pytest.mark.skipif(NGINX is None, reason="nginx is not installed here")
+@needs_nginx
 def test_n9_a_connection_past_the_limit_of_its_address_is_503(tmp_path: Path):
     with (
         socket.create_server(("127.0.0.1", 0)) as upstream,

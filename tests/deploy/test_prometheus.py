@@ -4,7 +4,6 @@ import contextlib
 import json
 import math
 import re
-import shutil
 import socket
 import subprocess
 import time
@@ -18,12 +17,13 @@ import yaml
 
 from tests.deploy.alert_stories import STORIES
 from tests.deploy.manifests import DEPLOY, REPOSITORY, declared_metrics, exported_metrics
+from tests.deploy.programs import needs
 
 RULES = yaml.safe_load((DEPLOY / "prometheus" / "rules.yml").read_text())
 DASHBOARD = json.loads((DEPLOY / "grafana" / "stoa.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 NAME = re.compile(r"\bstoa_\w+\b")
-needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed here")
+needs_prometheus = needs("promtool", package="prometheus")
 
 
 def alerts() -> list[dict[str, Any]]:
@@ -101,7 +101,7 @@ def test_panels_use_the_provisioned_data_source():
     assert {target["legendFormat"] == "" for panel in PANELS for target in panel["targets"]} == {False}
 
 
-@needs_promtool
+@needs_prometheus
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -118,7 +118,7 @@ def test_promtool_accepts_the_rules_and_the_configuration(arguments: tuple[str, 
     assert completed.returncode == 0, completed.stdout + completed.stderr
 
 
-@needs_promtool
+@needs_prometheus
 def test_every_alert_fires_in_its_story_and_not_before(tmp_path: Path):
     """One run of promtool: each alert fires once, with its labels, its text and its runbook."""
     tests = [
@@ -133,7 +133,7 @@ def test_every_alert_fires_in_its_story_and_not_before(tmp_path: Path):
     assert completed.returncode == 0, completed.stdout + completed.stderr
 
 
-@needs_promtool
+@needs_prometheus
 def test_promtool_accepts_the_relabeling_of_the_cluster(tmp_path: Path):
     config = yaml.safe_load((DEPLOY / "k8s" / "prometheus.yml").read_text())
     for job in config["scrape_configs"]:
@@ -145,7 +145,7 @@ def test_promtool_accepts_the_relabeling_of_the_cluster(tmp_path: Path):
     assert completed.returncode == 0, completed.stdout + completed.stderr
 
 
-@needs_promtool
+@needs_prometheus
 def test_promtool_parses_every_query_of_the_dashboard(tmp_path: Path):
     queries = [target["expr"] for panel in PANELS for target in panel["targets"]]
     rules = [{"record": f"panel:{number}", "expr": query} for number, query in enumerate(queries)]
@@ -165,8 +165,6 @@ STEPS = 200  # the longest range of a panel is an hour
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a running Prometheus that has an hour of every metric of Stoa."""
-    if shutil.which("prometheus") is None:
-        pytest.skip("prometheus is not installed here")
     home = tmp_path_factory.mktemp("prometheus")
     (home / "samples.txt").write_text(openmetrics(now=int(time.time())))
     (home / "prometheus.yml").write_text("{}")
@@ -216,6 +214,7 @@ def wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> N
         time.sleep(0.05)
 
 
+@needs_prometheus
 def test_a_running_prometheus_answers_every_query_of_the_dashboard(prometheus: str):
     queries = [target["expr"] for panel in PANELS for target in panel["targets"]]
     with httpx2.Client(base_url=prometheus) as client:
