@@ -292,8 +292,10 @@ def test_version_info_and_django_commands(stoa: RunningServer):
 
 
 def test_doctor_finds_nothing_wrong_and_then_what_is(stoa: RunningServer, tmp_path: Path):
-    found = run_manage(stoa.environment, "doctor", "--json")
-    assert {one["check"] for one in json.loads(found.stdout)} >= {"database", "redis", "model host", "models", "disk"}
+    found = run_manage(stoa.environment | {"STOA_URL": stoa.url}, "doctor", "--json")
+    assert {one["check"] for one in json.loads(found.stdout)} >= {
+        "database", "redis", "model host", "models", "disk", "server", "clock",
+    }  # fmt: skip
     problems = {one["check"] for one in json.loads(found.stdout) if not one["is_ok"]}
     assert problems <= {"workers", "model"}  # it has no workers, and other tests leave models without files
 
@@ -320,7 +322,7 @@ def test_doctor_finds_nothing_wrong_and_then_what_is(stoa: RunningServer, tmp_pa
 
 
 def test_logs_prints_the_last_lines_of_each_log(stoa: RunningServer, tmp_path: Path):
-    elsewhere = stoa.environment | {"STOA_HOME": str(tmp_path), "STOA_SECRET_KEY": "s" * 50}
+    elsewhere = stoa.environment | {"STOA_HOME": str(tmp_path)}
     assert run_manage(elsewhere, "logs").returncode == 4
     folder = tmp_path / "var" / "log"
     folder.mkdir(parents=True)
@@ -331,6 +333,20 @@ def test_logs_prints_the_last_lines_of_each_log(stoa: RunningServer, tmp_path: P
     assert alone.stdout == "one\ntwo\N{REPLACEMENT CHARACTER}[31m\n"
     assert both.stdout.splitlines() == ["commerce  | three", "inference | two\N{REPLACEMENT CHARACTER}[31m"]
     assert (unknown.returncode, "commerce, inference" in unknown.stderr) == (4, True)
+
+
+def test_an_unexpected_error_is_one_sentence_and_with_debug_a_traceback(stoa: RunningServer, tmp_path: Path):
+    (tmp_path / "var" / "log" / "inference.log").mkdir(parents=True)  # where a file is expected
+    elsewhere = stoa.environment | {"STOA_HOME": str(tmp_path)}
+    plain, traced = run_manage(elsewhere, "logs"), run_manage(elsewhere, "--debug", "logs")
+
+    assert (plain.returncode, plain.stdout) == (1, "")
+    sentence, advice = plain.stderr.splitlines()
+    assert sentence.startswith("stoa: IsADirectoryError: ")
+    assert advice == "For the traceback: stoa --debug logs ..."
+    assert traced.returncode == 1
+    assert traced.stderr.startswith("Traceback (most recent call last):")
+    assert "IsADirectoryError: " in traced.stderr.splitlines()[-1]
 
 
 def test_a_model_is_added_from_a_folder_or_a_file(stoa: RunningServer, tmp_path: Path):
