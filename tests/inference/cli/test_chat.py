@@ -1,4 +1,4 @@
-"""An interactive chat with `stoa run`, over a pseudo-terminal."""
+"""An interactive chat with `stoa chat`, over a pseudo-terminal."""
 
 import os
 import pty
@@ -7,6 +7,7 @@ import select
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.inference.engine.processes import REPOSITORY
 from tests.inference.running_server import RunningServer
 
 PROMPT = ">>> "
-CTRL_C, CTRL_D = "\x03", "\x04"
+CTRL_C, CTRL_D, UP = "\x03", "\x04", "\x1b[A"
 
 
 class Terminal:
@@ -62,11 +63,15 @@ class Terminal:
         return status
 
 
-@pytest.fixture
-def chat(stoa: RunningServer) -> Terminal:
-    terminal = Terminal(stoa.environment, "run", "talker", "-o", "max_tokens=3")
+def open_chat(stoa: RunningServer) -> Terminal:
+    terminal = Terminal(stoa.environment, "chat", "talker", "-o", "max_tokens=3")
     terminal.read_until(PROMPT)
     return terminal
+
+
+@pytest.fixture
+def chat(stoa: RunningServer) -> Terminal:
+    return open_chat(stoa)
 
 
 def wait_until_idle(stoa: RunningServer) -> None:
@@ -93,6 +98,24 @@ def test_a_chat_answers_messages_and_runs_commands(chat: Terminal):
     assert chat.say('lines"""').startswith("w0 w1 \n")
     chat.type("/bye\n")
     assert chat.status() == 0
+
+
+def test_lines_are_recalled_also_those_of_earlier_chats(stoa: RunningServer, chat: Terminal):
+    assert chat.say("hello") == "w0 w1 w2 \n"
+    chat.say("/set max_tokens 1")
+    chat.type(UP + UP + "\n")
+    chat.read_until("\nw0 \r\n" + PROMPT)
+    chat.type("/bye\n")
+    assert chat.status() == 0
+
+    later = open_chat(stoa)
+    later.type(UP + UP + "\n")  # /bye was the last line
+    later.read_until("\nw0 w1 w2 \r\n" + PROMPT)
+    later.type(CTRL_D)
+    assert later.status() == 0
+    history = Path(stoa.environment["STOA_HOME"]) / "var" / "chat-history"
+    assert history.read_text().splitlines()[-3:] == ["hello", "/bye", "hello"]
+    assert history.stat().st_mode & 0o777 == 0o600
 
 
 def test_ctrl_c_stops_a_response_but_not_the_chat(stoa: RunningServer, chat: Terminal):

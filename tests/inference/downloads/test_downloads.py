@@ -53,6 +53,23 @@ def models(environment: dict[str, str]) -> Path:
     return Path(environment["STOA_MODELS_DIR"])
 
 
+def test_models_add_downloads_a_repository(environment: dict[str, str], models: Path):
+    added, again, named, unknown = run_commands(
+        environment,
+        ["models", "add", "org/far-talker"],
+        ["models", "add", "org/far-talker"],
+        ["models", "add", "org/far-talker", "--name", "mine"],
+        ["models", "add", "org/nothing"],
+    )
+    assert [done.returncode for done in (added, again, named, unknown)] == [0, 0, 0, 4], added.stderr
+    assert added.stdout.startswith("Downloaded far-talker: ")
+    assert again.stdout.startswith("Already downloaded far-talker: ")
+    assert "org/nothing" in unknown.stderr
+    for name in ("far-talker", "mine"):
+        assert (models / name / "model.safetensors").read_bytes() == WEIGHTS
+        assert not (models / name / "modeling_talker.py").exists()
+
+
 def test_a_downloaded_model_has_no_executable_files(hub: Hub, environment: dict[str, str], models: Path):
     done = run_manage(environment, "models", "download", "org/far-talker", "--json")
 
