@@ -5,12 +5,15 @@ requires more of it.
 """
 
 import os
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from corsheaders.defaults import default_headers
+from django.http import HttpRequest
+from django.templatetags.static import static
 from django.urls import reverse_lazy
 from django.utils.translation import gettext_lazy
 
@@ -44,6 +47,7 @@ ALLOWED_HOSTS: list[str] = env.list("STOA_ALLOWED_HOSTS") or ["localhost", "127.
 APPEND_SLASH = False
 
 SHARED_APPS = [
+    "shared.pages",  # before the theme, to whose pages it adds landmarks
     "unfold",  # before the admin, whose templates it replaces
     "unfold.contrib.filters",
     "django.contrib.admin",
@@ -60,7 +64,6 @@ SHARED_APPS = [
     "shared.accounts",
     "shared.api",
     "shared.audit",
-    "shared.pages",
     "shared.serving",
 ]
 
@@ -150,6 +153,7 @@ UNFOLD_ACCOUNT = {  # the menu of whoever is signed in to the admin
         {"title": gettext_lazy("Change password"), "link": reverse_lazy("admin:password_change")},
     ]
 }
+UNFOLD_STYLES: list[Callable[[HttpRequest], str]] = [lambda request: static("pages/admin.css")]
 MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
 SIMPLE_JWT: dict[str, Any] = {
     "SIGNING_KEY": env.str("STOA_JWT_KEY") or read_or_make_secret(VAR_DIR / "jwt.key"),

@@ -206,7 +206,7 @@ class ProductAdmin(LargeTableAdmin):
             found |= queryset.filter(pk__in=search_all_languages(text=text, products=products))
         return found, may_have_duplicates
 
-    @admin.display(description="", empty_value="")
+    @admin.display(description="Image", empty_value="")
     def thumbnail(self, product: Product) -> str | None:
         if product.image is None:
             return None

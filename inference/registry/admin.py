@@ -25,7 +25,7 @@ from shared.api.errors import ApiError
 
 # A page waits so long for a load or an unload, which then continues in the background.
 WAIT_SECONDS = 2.0
-HEADERS = ["Model", "State", "Parameters", "Context", "Memory", "Last error", ""]
+HEADERS = ["Model", "State", "Parameters", "Context", "Memory", "Last error", "Action"]
 URL_PREFIX = "inference_registry_desiredmodel"
 
 

@@ -22,6 +22,7 @@ from shared.settings import (
     SPECTACULAR_SETTINGS,
     STORAGES,
     UNFOLD_ACCOUNT,
+    UNFOLD_STYLES,
     VAR_DIR,
     VERSION,
 )
@@ -229,6 +230,6 @@ UNFOLD = {
     "SITE_HEADER": "Stoa commerce",
     "SITE_SUBHEADER": VERSION,
     "ACCOUNT": UNFOLD_ACCOUNT,
-    "STYLES": [lambda request: static("moderation/lists.css")],
+    "STYLES": [*UNFOLD_STYLES, lambda request: static("moderation/lists.css")],
     "SIDEBAR": {"navigation": "commerce.config.navigation.navigation"},
 }

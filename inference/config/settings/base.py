@@ -20,6 +20,7 @@ from shared.settings import (
     SPECTACULAR_SETTINGS,
     STORAGES,
     UNFOLD_ACCOUNT,
+    UNFOLD_STYLES,
     VAR_DIR,
     VERSION,
 )
@@ -187,5 +188,6 @@ UNFOLD = {
     "SITE_HEADER": "Stoa inference",
     "SITE_SUBHEADER": f"Version {VERSION}",
     "ACCOUNT": UNFOLD_ACCOUNT,
+    "STYLES": UNFOLD_STYLES,
     "SIDEBAR": {"navigation": "inference.config.navigation.navigation"},
 }

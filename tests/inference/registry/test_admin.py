@@ -10,8 +10,10 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.chromium import running_chromium, sign_in
 from tests.inference.running_server import PASSWORD, TALKER_CONFIG, RunningServer, add_model
+from tests.page_checks import check_look, check_page
 
 MODELS = "/admin/inference_registry/desiredmodel/"
+PAGES = ["/admin/", MODELS, "/admin/health/", "/admin/inference_batches/batch/", "/admin/accounts/user/"]
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +32,17 @@ def page(browser: Browser, stoa: RunningServer) -> Iterator[Page]:
     page.goto(stoa.url + MODELS)
     yield page
     context.close()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_axe_finds_no_violation_on_a_page(stoa: RunningServer, page: Page, path: str):
+    page.goto(stoa.url + path)
+    page.wait_for_load_state("networkidle")
+    check_look(page)
+
+
+def test_axe_finds_no_violation_on_the_sign_in_page(stoa: RunningServer, browser: Browser):
+    check_page(browser, f"{stoa.url}/admin/login/")
 
 
 def test_an_operator_sees_what_is_wrong_and_what_to_do(stoa: RunningServer, page: Page):
