@@ -5,6 +5,7 @@ import json
 import shutil
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,17 +13,23 @@ from types import SimpleNamespace
 import pytest
 from celery import current_app
 from django.test import Client
-from django.utils import translation
+from django.utils import timezone, translation
 from pytest_django import Settings
 
 from commerce.catalog.search.indexing import update_index
 from commerce.metrics.health_checks import CHECKS, check_model_server, check_queues, check_search
 from commerce.shops.models import Shop
+from commerce.webhooks.events import ShopEvent
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.observability.checks import check_disk, run_checks
+from shared.webhooks.delivery.outbox import deliver_due
+from shared.webhooks.models import Delivery
+from shared.webhooks.services import create_endpoint
 from tests.commerce.catalog.factories import make_product
 from tests.commerce.conftest import make_user
+from tests.commerce.reviews.factories import review
+from tests.webhook_receivers import respond_with, running_receiver
 
 PATH = "/admin/health/"
 
@@ -140,3 +147,24 @@ def test_it_says_how_many_products_the_index_lacks(shop: Shop, settings: Setting
 def test_without_a_broker_no_worker_is_missing(settings: Settings, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(current_app.conf, "broker_url", "")
     assert [finding.is_ok for finding in check_queues()] == [True]
+
+
+def test_a_failing_webhook_is_a_problem_for_a_day(admin: User, shop: Shop, settings: Settings):
+    client = Client()
+    client.force_login(admin)
+    assert "0 deliveries failed within the last 24 hours." in client.get(PATH).text
+    with running_receiver(respond_with(410)) as receiver:
+        settings.WEBHOOK_ALLOW = frozenset({receiver.authority})
+        events = [ShopEvent.REVIEW_CREATED]
+        create_endpoint(user=shop.owner, url=receiver.url, events=events, is_enabled=True, now=timezone.now())
+        review(make_user(Role.CUSTOMER), make_product(shop, status="publish"))
+        deliver_due()
+
+    page = client.get(PATH).text
+    assert "1 delivery failed within the last 24 hours." in page
+    assert "The list of deliveries in this admin shows them, and sends them again." in page
+    assert "1 is off: its receiver is gone." in page
+    Delivery.objects.update(finished_at=timezone.now() - timedelta(hours=25))
+    page = client.get(PATH).text
+    assert "0 deliveries failed within the last 24 hours." in page
+    assert "sends them again" not in page

@@ -110,3 +110,18 @@ def test_an_action_on_too_many_rows_is_refused(user: User, act: Act, monkeypatch
         assert "Select at most 2 rows" in act(path, action)
     assert set(Delivery.objects.values_list("state", flat=True)) == {"failed"}
     assert not Endpoint.objects.filter(is_enabled=False).exists()
+
+
+def test_failed_deliveries_are_a_problem_on_the_health_page(user: User):
+    endpoints = make_endpoints(user, 1)
+    make_deliveries(endpoints, 2)
+    Delivery.objects.update(finished_at=timezone.now())
+    Endpoint.objects.update(is_enabled=False, disabled_by=Endpoint.DisabledBy.RECEIVER)
+    root = create_user(email="root@example.com", name="R", password=None, role=Role.SUPER_ADMIN, now=NOW)
+    client = Client()
+    client.force_login(root)
+
+    page = client.get("/admin/health/").text
+    assert "2 deliveries failed within the last 24 hours." in page
+    assert "stoa webhooks redeliver sends them again." in page
+    assert "1 is off: its receiver is gone." in page
