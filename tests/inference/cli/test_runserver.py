@@ -99,3 +99,13 @@ def test_runserver_refuses_settings_other_than_those_of_development(stoa: Runnin
 def test_the_asgi_application_does_not_import_daphne(stoa: RunningServer):
     code = "import sys; import inference.config.asgi; sys.exit('daphne' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, env=stoa.environment, check=True, timeout=100)
+
+
+def test_runserver_without_daphne_says_what_to_install(stoa: RunningServer):
+    code = "import sys; sys.modules['daphne'] = None; from inference.cli import main; main()"
+    environment = {name: value for name, value in stoa.environment.items() if name != "DJANGO_SETTINGS_MODULE"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, "runserver"], cwd=REPOSITORY, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr == "stoa: runserver needs daphne: pip install -r requirements/inference.txt\n"
