@@ -208,9 +208,10 @@ class Demo:
                 lambda: responds(f"{self.inference_url}/readyz"), timeout_seconds=120, what="Starting"
             )
         admin = next(user for user in self.users if user["role"] == "SUPER_ADMIN")
-        self.api_key = self.prepare_api_key(admin["id"], "demo")
         permissions = ["--permission", "run_inference", "--permission", "read_models"]
-        self.shop_key = self.prepare_api_key(admin["id"], "commerce", *permissions)
+        with step("Preparing the API keys"):
+            self.api_key = self.prepare_api_key(admin["id"], "demo")
+            self.shop_key = self.prepare_api_key(admin["id"], "commerce", *permissions)
         if fetch(f"{self.inference_url}/models", self.api_key)[0] == 401:
             raise StepError(f"Another server answers at {self.inference_url}: it took the port meanwhile. Start again.")
 
