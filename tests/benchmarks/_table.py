@@ -3,9 +3,10 @@
 import argparse
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 
 @dataclass(frozen=True)
@@ -22,11 +23,13 @@ class Comparison:
         return self.measured / self.baseline if self.baseline else math.inf
 
 
-def arguments(description: str) -> argparse.Namespace:
-    """Parse the options `--quick` and `--json`."""
+def arguments(description: str, flags: Mapping[str, str] = MappingProxyType({})) -> argparse.Namespace:
+    """Parse the options `--quick` and `--json`, and flags by their help."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     parser.add_argument("--json", type=Path, help="also write the table to this file")
+    for name, text in flags.items():
+        parser.add_argument(name, action="store_true", help=text)
     return parser.parse_args()
 
 

@@ -5,7 +5,7 @@ comparison, so that no write is missed, whoever made it and whenever it was comm
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from django.db import transaction
 from django.db.models import F, Max, Q
@@ -15,7 +15,7 @@ from commerce.catalog.search.models import SearchDocument, SearchWord
 from commerce.catalog.search.text_index import text_index
 from commerce.catalog.search.words import spelling_words
 
-BATCH_SIZE = 50  # products per transaction: writers of a shop wait for some 10 ms
+BATCH_SIZE = 50  # products per transaction: writers of a shop wait for some 5 ms
 MAX_PAUSE_SECONDS = 0.05  # between transactions, in which those writers have their turn
 MAX_RUN_SECONDS = 60.0
 MAX_SPELLING_TEXT = 2000  # characters of a description whose words are corrections
@@ -32,8 +32,13 @@ def update_index(*, max_seconds: float = MAX_RUN_SECONDS) -> int:
             return count  # another process does it
         count += len(batch)
         if stale:
-            time.sleep(min(time.monotonic() - began, MAX_PAUSE_SECONDS))
+            pause_for_writers(began)
     return count
+
+
+def pause_for_writers(began: float) -> None:
+    """Sleep as long as the work since `began` took: whoever waits for SQLite's lock asks for it again every few ms."""
+    time.sleep(min(time.monotonic() - began, MAX_PAUSE_SECONDS))
 
 
 def outdated_count() -> int:
@@ -53,35 +58,53 @@ def _stale_ids() -> list[int]:
     return [*changed, *deleted]
 
 
-@transaction.atomic
 def _update(product_ids: Sequence[int]) -> bool:
-    """Replace the documents of these products. Return False if another process writes the index."""
+    """Replace the documents of these products. Return False if another process writes the index.
+
+    The transaction only writes. The document of a product that changes after it was read differs from it.
+    """
+    products = Product.objects.live().filter(pk__in=product_ids)
+    columns = ("pk", "updated_at", "language", "name", "description", "shop__name")
+    documents, texts, words = [], [], set[tuple[str, str]]()
+    for pk, updated_at, language, name, description, shop in products.values_list(*columns):
+        documents.append(
+            SearchDocument(product_id=pk, product_updated_at=updated_at, shop_name=shop, language=language)
+        )
+        texts.append((pk, language, name, description, shop))
+        words |= {(language, word) for word in spelling_words(f"{name} {description[:MAX_SPELLING_TEXT]}")}
+    return _write(documents, texts, _new_words(words), set(product_ids) - {row[0] for row in texts})
+
+
+@transaction.atomic
+def _write(
+    documents: Sequence[SearchDocument],
+    texts: Sequence[tuple[int, str, str, str, str]],
+    words: Sequence[SearchWord],
+    removed: Collection[int],
+) -> bool:
     index = text_index()
     if not index.take_lock():
         return False
-    products = list(Product.objects.live().filter(pk__in=product_ids).select_related("shop"))
-    index.remove_texts(product_ids)
-    SearchDocument.objects.filter(pk__in=product_ids).delete()
+    if removed:
+        index.remove_texts(removed)
+        SearchDocument.objects.filter(pk__in=removed).delete()
     SearchDocument.objects.bulk_create(
-        SearchDocument(
-            product=product,
-            product_updated_at=product.updated_at,
-            shop_name=product.shop.name,
-            language=product.language,
-        )
-        for product in products
+        documents,
+        update_conflicts=True,
+        unique_fields=["product"],
+        update_fields=["product_updated_at", "shop_name", "language"],
     )
-    index.write_texts([(p.pk, p.language, p.name, p.description, p.shop.name) for p in products])
-    texts = [(p.language, f"{p.name} {p.description[:MAX_SPELLING_TEXT]}") for p in products]
-    _add_words({(language, word) for language, text in texts for word in spelling_words(text)})
+    index.write_texts(texts)
+    if words:
+        last_id = SearchWord.objects.aggregate(last=Max("pk"))["last"] or 0
+        SearchWord.objects.bulk_create(words, ignore_conflicts=True)
+        index.add_words(last_id)
     return True
 
 
-def _add_words(pairs: set[tuple[str, str]]) -> None:
+def _new_words(pairs: set[tuple[str, str]]) -> list[SearchWord]:
     new, words = set(pairs), sorted({word for _, word in pairs})
     for start in range(0, len(words), MAX_WORDS_PER_QUERY):
         found = SearchWord.objects.filter(word__in=words[start : start + MAX_WORDS_PER_QUERY])
         new.difference_update(found.values_list("language", "word"))
-    last_id = SearchWord.objects.aggregate(last=Max("pk"))["last"] or 0
-    SearchWord.objects.bulk_create(SearchWord(language=language, word=word) for language, word in sorted(new))
-    text_index().add_words(last_id)
+    return [SearchWord(language=language, word=word) for language, word in sorted(new)]

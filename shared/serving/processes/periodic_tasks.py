@@ -1,6 +1,7 @@
 """Periodic tasks of a server whose project has no workers: `settings.SERVER_PERIODIC_TASKS`."""
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 
 import structlog
@@ -8,6 +9,8 @@ from django.db import DatabaseError, connection
 from django.utils.module_loading import import_string
 
 from shared.observability.health import is_draining
+
+MIN_PAUSE_SECONDS = 1.0  # after a run that took as long as the interval
 
 logger = structlog.get_logger(__name__)
 
@@ -22,6 +25,7 @@ def start_periodic_tasks(tasks: Mapping[str, float]) -> None:
 def _run_periodically(task: Callable[[], None], seconds: float) -> None:
     pause = threading.Event()
     while not is_draining():
+        next_at = time.monotonic() + seconds
         try:
             task()
         except DatabaseError as error:  # locked, full or unreachable
@@ -31,4 +35,4 @@ def _run_periodically(task: Callable[[], None], seconds: float) -> None:
             logger.exception("periodic_task_failed", task=threading.current_thread().name)
         finally:
             connection.close()
-        pause.wait(seconds)
+        pause.wait(max(next_at - time.monotonic(), min(seconds, MIN_PAUSE_SECONDS)))

@@ -1,7 +1,10 @@
 """The shop of the search benchmark on DATABASE_URL: fills it, searches it, and prints its figures as JSON."""
 
+import argparse
 import http.client
+import itertools
 import json
+import math
 import os
 import statistics
 import sys
@@ -27,7 +30,7 @@ django.setup()
 from django.conf import settings  # noqa: E402 - what needs Django's apps comes after them
 from django.core.management import call_command  # noqa: E402
 from django.db import connection  # noqa: E402
-from django.db.models import F  # noqa: E402
+from django.db.models import F, OuterRef, Subquery  # noqa: E402
 from django.test import Client, override_settings  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
@@ -35,10 +38,11 @@ from commerce.catalog import services  # noqa: E402
 from commerce.catalog.models import Product, ProductType  # noqa: E402
 from commerce.catalog.search import services as services_of_search  # noqa: E402
 from commerce.catalog.search.indexing import update_index  # noqa: E402
-from commerce.catalog.search.models import ProductVector  # noqa: E402
+from commerce.catalog.search.models import ProductVector, SearchDocument  # noqa: E402
 from commerce.catalog.search.permitted import PermittedProducts  # noqa: E402
 from commerce.catalog.search.vectors import semantic  # noqa: E402
 from commerce.catalog.search.vectors.embedding import (  # noqa: E402
+    MAX_TRANSACTION,
     missing_count,
     update_vectors,
 )
@@ -55,8 +59,14 @@ CLIENTS = 64
 REQUESTS = 5  # of each of the clients
 WARM_UP_REQUESTS = 30  # the pool of a shop that has just started opens connections, whose first searches take longer
 WRITES_PER_SECOND = 100
-ALONE_WRITES = 500
-FOLLOWED_WRITES = 2000
+WRITES = 1000  # of a turn: those between two looks for changed products
+WRITE_TURNS = 2
+CHANGED_PRODUCTS = 5000
+FOLLOWERS = {
+    "nothing": {"model": "", "settings_module": "tests.benchmarks.commerce._search_unfollowed"},
+    "words": {"model": ""},
+    "words and meaning": {"model": settings.SEARCH_MODEL},
+}
 MAX_WAIT_SECONDS = 120
 NOISE = 0.02  # in each number of a copied vector
 
@@ -72,6 +82,7 @@ def add_judged() -> dict[str, dict[str, int]]:
     items: dict[str, dict[str, int]] = {}
     for language in LANGUAGES:
         home = ProductType.objects.create(slug="home", language=language, name="Home")
+        ProductType.objects.update(updated_at=timezone.now() - 2 * MAX_TRANSACTION)  # or its products are read again
         products, _ = load(language)
         Product.objects.bulk_create(
             Product(
@@ -287,10 +298,11 @@ def percentiles(durations: Sequence[float]) -> dict[str, float]:
 
 
 @contextmanager
-def served(*, model: str) -> Iterator[tuple[str, psutil.Process]]:
+def served(*, model: str, settings_module: str = settings.SETTINGS_MODULE) -> Iterator[tuple[str, psutil.Process]]:
     """Serve the shop in a process of its own, which also follows changed products; yield its URL and its process."""
     with tempfile.TemporaryDirectory() as folder:
-        process = start_server(os.environ | {"STOA_SEARCH_MODEL": model}, log := Path(folder) / "log")
+        environment = os.environ | {"STOA_SEARCH_MODEL": model, "DJANGO_SETTINGS_MODULE": settings_module}
+        process = start_server(environment, log := Path(folder) / "log")
         try:
             yield url_of(process, log), psutil.Process(process.pid)
         finally:
@@ -393,46 +405,58 @@ def crowd(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def write_costs() -> dict[str, Any]:
-    """Return the milliseconds of changing a product, a hundred a second, alone and while a served shop follows."""
+    """Return the milliseconds of changing a product, a hundred a second, beside each kind of served shop.
+
+    The shops take turns, so that what else the machine does weighs on all. Each begins with the changes that came since
+    it last looked for some.
+    """
     owner = User.objects.get(email="owner@bench.example")
     english = Product.objects.filter(language="en").order_by("pk")
-    products = list(english.values_list("pk", "description")[:FOLLOWED_WRITES])
+    products = itertools.cycle(list(english.values_list("pk", "description")[:CHANGED_PRODUCTS]))
 
-    def change(count: int) -> list[float]:
+    def change(count: int, *, per_second: float) -> list[float]:
         taken, next_at = [], time.monotonic()
-        for turn in range(count):
-            pk, text = products[turn % len(products)]
+        for pk, text in itertools.islice(products, count):
             values = {"description": f"{text} Changed {time.monotonic_ns()}."}
             began = time.perf_counter()
             services.change_product(actor=owner, product_id=pk, values=values, now=timezone.now())
             taken.append((time.perf_counter() - began) * 1000)
-            next_at += 1 / WRITES_PER_SECOND
+            next_at += 1 / per_second
             time.sleep(max(0.0, next_at - time.monotonic()))
         return taken
 
-    def summary(taken: Sequence[float]) -> dict[str, float]:
-        return {"mean": statistics.mean(taken), "p50": statistics.median(taken)}
-
-    change(50)
-    alone, followed = summary(change(ALONE_WRITES)), {}
-    with served(model=""):
-        time.sleep(2)
-        followed["words"] = summary(change(FOLLOWED_WRITES))
-    say(f"a change: alone {alone}, followed {followed}")
-    with served(model=settings.SEARCH_MODEL):
-        time.sleep(2)
-        began = time.monotonic()
-        followed["words and meaning"] = summary(change(FOLLOWED_WRITES))
-        rate = FOLLOWED_WRITES / (time.monotonic() - began)
-        outdated = english.exclude(search_document__product_updated_at=F("updated_at"))
-        words = wait_until(lambda: not outdated.exists())
-        meaning = words + wait_until(lambda: missing_count(settings.SEARCH_MODEL) == 0)
+    outdated = english.exclude(search_document__product_updated_at=F("updated_at"))
+    taken: dict[str, list[float]] = {kind: [] for kind in FOLLOWERS}
+    rates, words, meaning = [], [], []
+    for kind, options in [*FOLLOWERS.items()] * WRITE_TURNS:
+        take_changes_as_followed()
+        with served(**options):
+            time.sleep(2)
+            change(WRITES, per_second=math.inf)
+            began = time.monotonic()
+            taken[kind] += change(WRITES, per_second=WRITES_PER_SECOND)
+            rates.append(WRITES / (time.monotonic() - began))
+            if options["model"]:
+                words.append(wait_until(lambda: not outdated.exists()))
+                meaning.append(words[-1] + wait_until(lambda: missing_count(settings.SEARCH_MODEL) == 0))
+        say(f"a change beside {kind}: mean {statistics.mean(taken[kind]):.2f} ms")
     figures = {
-        "alone": alone, "followed": followed, "count": FOLLOWED_WRITES, "rate": rate, "words": words,
-        "meaning": meaning,
-    }  # fmt: skip
+        "kinds": {
+            kind: {"mean": statistics.mean(each), "p50": statistics.median(each)} for kind, each in taken.items()
+        },
+        "rate": min(rates),
+        "words": max(words),
+        "meaning": max(meaning),
+    }
     say(f"writes: {figures}")
     return figures
+
+
+def take_changes_as_followed() -> None:
+    """Have the indexes take the products as they are for those that they have, whose texts may be older."""
+    changed_at = Subquery(Product.objects.filter(pk=OuterRef("product")).values("updated_at"))
+    for rows in (SearchDocument.objects.all(), ProductVector.objects.all()):
+        rows.exclude(product__updated_at=F("product_updated_at")).update(product_updated_at=changed_at)
 
 
 def wait_until(is_done: Callable[[], bool]) -> float:
@@ -462,7 +486,7 @@ def index_bytes(kind: str) -> int:
         return int(cursor.fetchone()[0] or 0)
 
 
-def main(sizes: Sequence[int]) -> None:
+def main(sizes: Sequence[int], *, only_writes: bool) -> None:
     call_command("migrate", verbosity=0)
     items = add_judged()
     while update_index():
@@ -471,13 +495,24 @@ def main(sizes: Sequence[int]) -> None:
     while made := update_vectors(now=timezone.now(), max_seconds=600):
         count += made
     say(f"{count} texts embedded, {count / (time.perf_counter() - began):.0f} a second")
-    figures: dict[str, Any] = {"quality": judge(items), "sizes": {}}
-    say("judged")
+    figures: dict[str, Any] = {"quality": {}, "sizes": {}}
+    if only_writes:
+        add_copies(sizes[-1])
+    else:
+        figures["quality"] = judge(items)
+        say("judged")
+        measure_searches(sizes, figures["sizes"])
+    figures["writes"] = write_costs()
+    print(json.dumps(figures))
+
+
+def measure_searches(sizes: Sequence[int], figures: dict[int, dict[str, Any]]) -> None:
+    """Add the figures of searches at each size, to which the shop grows."""
     texts = [query.text for query in load("en")[1]]
     for size in sizes:
         add_copies(size)
         say(f"{size} products")
-        figures["sizes"][size] = {
+        figures[size] = {
             "latency": latencies(texts[:QUERIES], is_largest=size == sizes[-1]),
             "check": statistics.median(milliseconds(update_index) for _ in range(5)),
             "vector check": statistics.median(
@@ -485,10 +520,12 @@ def main(sizes: Sequence[int]) -> None:
             ),
             "bytes": {kind: index_bytes(kind) for kind in ("full text", "vectors")},
         }
-    figures["sizes"][sizes[-1]]["crowd"] = crowd(texts)
-    figures["writes"] = write_costs()
-    print(json.dumps(figures))
+    figures[sizes[-1]]["crowd"] = crowd(texts)
 
 
 if __name__ == "__main__":
-    main([int(size) for size in sys.argv[1:]])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("sizes", type=int, nargs="+")
+    parser.add_argument("--writes", action="store_true")
+    given = parser.parse_args()
+    main(given.sizes, only_writes=given.writes)

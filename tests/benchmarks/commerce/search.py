@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ def texts_per_second(server: RunningServer, batch: int) -> float:
     return len(texts) / (time.perf_counter() - began)
 
 
-def measure(database_url: str, server: RunningServer, sizes: tuple[int, ...]) -> dict[str, Any]:
+def measure(database_url: str, server: RunningServer, options: Sequence[str]) -> dict[str, Any]:
     """Return the figures of a shop on one database, which a process of its own measures."""
     with tempfile.TemporaryDirectory(prefix="stoa") as home:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("STOA_")}
@@ -83,7 +83,7 @@ def measure(database_url: str, server: RunningServer, sizes: tuple[int, ...]) ->
             "DJANGO_SETTINGS_MODULE": "commerce.config.settings.test",
             "REDIS_URL": "",
         }
-        command = [sys.executable, "-m", "tests.benchmarks.commerce._search_shop", *map(str, sizes)]
+        command = [sys.executable, "-m", "tests.benchmarks.commerce._search_shop", *options]
         completed = subprocess.run(
             command, cwd=CHECKOUT, env=environment, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT_SECONDS
         )
@@ -117,8 +117,8 @@ def print_size(database: str, size: str, found: dict[str, Any]) -> None:
 
 def print_writes(database: str, size: str, writes: dict[str, Any]) -> None:
     print(
-        f"{database}, {size} products: {writes['count']} products changed, {writes['rate']:.0f} a second; after the "
-        f"last change, words follow within {writes['words']:.0f} s and meaning within {writes['meaning']:.0f} s"
+        f"{database}, {size} products: {writes['rate']:.0f} changed a second; after the last change, words follow "
+        f"within {writes['words']:.0f} s and meaning within {writes['meaning']:.0f} s"
     )
 
 
@@ -130,23 +130,24 @@ def comparisons(database: str, figures: dict[str, Any]) -> Iterator[Comparison]:
             for part in ("p50", "p95", "processor"):
                 name = f"{database}, {size} products: {kind}, {part}, beside a substring"
                 yield Comparison(name, latency[part], substring[part], "ms")
+    kinds = figures["writes"]["kinds"]
     for kind in ("words", "words and meaning"):
         for part in ("mean", "p50"):
-            name = f"{database}: a change that the index of {kind} follows beside one alone, {part}"
-            writes = figures["writes"]
-            yield Comparison(name, writes["followed"][kind][part], writes["alone"][part], "ms")
+            name = f"{database}: a change that the index of {kind} follows beside one that nothing follows, {part}"
+            yield Comparison(name, kinds[kind][part], kinds["nothing"][part], "ms")
 
 
 def main() -> None:
-    given = arguments(__doc__ or "")
-    sizes = QUICK_SIZES if given.quick else SIZES
+    given = arguments(__doc__ or "", {"--writes": "measure nothing but the cost of writes"})
+    sizes = [str(size) for size in (QUICK_SIZES if given.quick else SIZES)]
+    options = [*sizes, *(["--writes"] if given.writes else [])]
     rows: list[Comparison] = []
     with databases() as urls, model_server() as server:
         texts_per_second(server, 64)  # warm up
         for batch in (1, 32, 256):
             print(f"{MODEL}: {texts_per_second(server, batch):.0f} texts a second, {batch} a request", flush=True)
         for database, url in urls.items():
-            figures = measure(url, server, sizes)
+            figures = measure(url, server, options)
             if database == "SQLite":
                 print_quality(figures["quality"])
             else:
@@ -155,7 +156,7 @@ def main() -> None:
             print()
             for size, found in figures["sizes"].items():
                 print_size(database, size, found)
-            print_writes(database, str(sizes[-1]), figures["writes"])
+            print_writes(database, sizes[-1], figures["writes"])
             sys.stdout.flush()
             rows += comparisons(database, figures)
     print()

@@ -11,6 +11,7 @@ from commerce.catalog.models import Product
 from commerce.catalog.search import postgresql
 from commerce.catalog.search.indexing import update_index
 from commerce.catalog.search.models import SearchDocument, SearchWord
+from commerce.catalog.search.text_index import text_index
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -160,6 +161,29 @@ def test_the_index_follows_changes_of_products_and_shops(shop: Shop, owner: User
     assert found(nobody, "bergström") == ["Copper sconce"]
     services.delete_product(actor=owner, product_id=lamp.pk, now=timezone.now())
     assert (update_index(), SearchDocument.objects.count()) == (1, 0)
+
+
+def test_a_product_that_changes_while_it_is_indexed_is_indexed_again(
+    shop: Shop, owner: User, nobody: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lamp, sofa = add(shop, "Oak lamp"), add(shop, "Oak sofa")
+    index = text_index()
+    take_lock = index.take_lock
+
+    def change_first() -> bool:
+        monkeypatch.setattr(index, "take_lock", take_lock)
+        services.change_product(actor=owner, product_id=lamp.pk, values={"name": "Copper lamp"}, now=timezone.now())
+        services.delete_product(actor=owner, product_id=sofa.pk, now=timezone.now())
+        SearchWord.objects.create(language="en", word="lamp")  # as another process does that indexes such a product
+        return take_lock()
+
+    monkeypatch.setattr(index, "take_lock", change_first)
+    assert update_index() == 2
+    assert found(nobody, "sofa") == []
+    assert update_index() == 2
+    assert (found(nobody, "oak"), found(nobody, "copper")) == ([], ["Copper lamp"])
+    assert list(SearchDocument.objects.values_list("pk", flat=True)) == [lamp.pk]
+    assert update_index() == 0
 
 
 def test_suggestions_continue_the_last_word(shop: Shop, nobody: Client) -> None:

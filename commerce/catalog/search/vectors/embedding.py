@@ -17,6 +17,7 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from commerce.catalog.models import Category, Product, ProductQuerySet, ProductType, Tag
+from commerce.catalog.search.indexing import pause_for_writers
 from commerce.catalog.search.models import EmbeddingModel, ProductVector
 from commerce.model_server.embeddings import (
     EmbeddingsClient,
@@ -28,10 +29,6 @@ from commerce.model_server.embeddings import (
 
 BATCH_SIZE = 128  # texts per call: 1.4 times as many a second as with 32
 STORE_SIZE = 32  # vectors per transaction: writers of a shop wait for some 10 ms
-# The encoder rests after each batch, or a shop on the same machine would pay for it with each write. It does not rest
-# while more products wait, as for a new model.
-PAUSE_SHARE = 0.5  # of the time of the batch
-MAX_PAUSED = 1000  # products that wait
 MAX_RUN_SECONDS = 8.0  # the task runs every ten seconds
 MAX_PER_RUN = 5000
 MAX_DELETED_PER_TRANSACTION = 2000
@@ -56,15 +53,13 @@ def update_vectors(*, now: datetime, max_seconds: float = MAX_RUN_SECONDS) -> in
     give_up_at, count = time.monotonic() + max_seconds, 0
     stale = _stale_ids(model)
     while stale and time.monotonic() < give_up_at:
-        batch, stale, began = stale[:BATCH_SIZE], stale[BATCH_SIZE:], time.monotonic()
+        batch, stale = stale[:BATCH_SIZE], stale[BATCH_SIZE:]
         try:
             count += _embed(model, batch)
         except EmbeddingsUnavailable as failure:
             log.warning("search_embedding_failed", model=model.name, reason=str(failure))
             _update(model, failed_at=timezone.now(), failure=str(failure)[:255])
             return count
-        if 0 < len(stale) <= MAX_PAUSED:
-            time.sleep(PAUSE_SHARE * (time.monotonic() - began))
     if not stale:
         _complete(model, now)
     return count
@@ -118,7 +113,9 @@ def _embed(model: EmbeddingModel, product_ids: Sequence[int]) -> int:
     new = [_vector(model, products[pk], texts[pk], vector) for pk, vector in zip(changed, vectors, strict=True)]
     same = [products[pk] for pk in products.keys() - {*changed, *refused}]
     for start in range(0, max(len(new), len(same)), STORE_SIZE):
+        began = time.monotonic()
         _store(model, new[start : start + STORE_SIZE], same[start : start + STORE_SIZE])
+        pause_for_writers(began)
     if vectors and model.failed_at is not None:
         _update(model, failed_at=None, failure="")
     return len(new)
