@@ -35,11 +35,12 @@ def read_pools() -> dict[str, Pool]:
     """
     global _fresh_until
     with _lock:
-        if time.monotonic() <= _fresh_until:
+        now = time.monotonic()
+        if now <= _fresh_until:
             return _pools
-        if _fresh_until == float("-inf"):  # the others wait: there is nothing yet, or it is known to be outdated
+        if now > _fresh_until + REFRESH_SECONDS:  # too old to go on with: the others wait
             return _refresh()
-        _fresh_until = time.monotonic() + REFRESH_SECONDS  # the others go on with what there is
+        _fresh_until = now + REFRESH_SECONDS
     return _refresh()
 
 

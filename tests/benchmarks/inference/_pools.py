@@ -88,7 +88,7 @@ def running_pool(members: Sequence[MemberProcess]) -> Iterator[RunningServer]:
                 *(["pools", "add", MODEL, one.url, "--name", one.name, "--kind", "vllm", *key] for one in members),
             )
             assert [one.stderr for one in added if one.returncode] == []
-            time.sleep(2.5)  # until the server has read them
+            time.sleep(4.5)  # until the server has read them
             yield server
 
 

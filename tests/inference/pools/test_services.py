@@ -1,5 +1,6 @@
 """Writes to members, and what this process then reads."""
 
+import threading
 from io import StringIO
 from typing import Any
 
@@ -10,6 +11,7 @@ from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from inference.pools import cache
+from inference.pools.definitions import Pool
 from inference.pools.models import PoolMember
 from inference.pools.services import find_member, remove_member, save_member, set_member_state
 from inference.registry.catalog import read_catalog
@@ -132,6 +134,29 @@ def test_keys_are_reencrypted_with_other_secrets(settings: Settings):
         ("one", KEY, None),
         ("keyless", "", None),
     ]
+
+
+def test_callers_after_a_long_pause_all_wait_for_what_the_database_has(monkeypatch: pytest.MonkeyPatch):
+    clock = [1000.0]
+    monkeypatch.setattr("inference.pools.cache.time.monotonic", lambda: clock[0])
+    cache.expire()
+    assert cache.read_pools() == {}
+    PoolMember.objects.create(model_id="big", name="one", base_url="http://one/v1", changed_at=timezone.now())
+    read, waiting, others = cache._read, list[dict[str, Pool]](), list[threading.Thread]()
+
+    def read_while_another_caller_comes() -> dict[str, Pool]:
+        other = threading.Thread(target=lambda: waiting.append(cache.read_pools()))
+        other.start()
+        other.join(0.2)
+        others.append(other)
+        return read()
+
+    monkeypatch.setattr(cache, "_read", read_while_another_caller_comes)
+    clock[0] += 3600
+
+    assert list(cache.read_pools()) == ["big"]
+    others[0].join(10)
+    assert [list(pools) for pools in waiting] == [["big"]]
 
 
 def test_pools_stay_as_they_were_read_while_the_database_does_not_answer(monkeypatch: pytest.MonkeyPatch):
