@@ -22,6 +22,7 @@ MODEL = "big"
 MEMBER_KEY = "member-secret-key"
 PROGRAM = Path(__file__).with_name("_pool_member.py")
 DOWN_SECONDS = 3.0  # from a member's kill until it is started again
+SETTLE_SECONDS, KILLING_SECONDS, MIN_CALM_SECONDS = 6.0, 60.0, 12.0
 TURNS = 6
 SYSTEM_CHARACTERS, TURN_CHARACTERS = 3000, 200
 UNLIMITED = {
@@ -104,6 +105,9 @@ class Turn:
     has_failed: bool
     prefix_tokens: int
     cached_tokens: int
+
+    def is_within(self, times: Sequence[tuple[float, float]]) -> bool:
+        return any(began <= self.began_at < ended for began, ended in times)
 
 
 class Load:
@@ -227,16 +231,25 @@ def summarize(turns: Sequence[Turn]) -> Summary:
 
 
 async def measure(
-    server: RunningServer, members: Sequence[MemberProcess], *, streams: int, tokens: int, calm: float, seconds: float
+    server: RunningServer, members: Sequence[MemberProcess], *, streams: int, tokens: int, seconds: float
 ) -> tuple[Summary, Summary, int, list[str]]:
-    """Return what clients saw without and with kills, the number of kills, and the clients' errors."""
-    load = Load(server, streams, tokens)
+    """Return what clients saw without and with kills, the number of kills, and the clients' errors.
+
+    Half as long as it kills it does not, in turns, so that other work on the machine disturbs both alike.
+    """
+    load, kills = Load(server, streams, tokens), 0
+    calm, killing = list[tuple[float, float]](), list[tuple[float, float]]()
     async with load.run():
-        await asyncio.sleep(6)  # every conversation has begun
-        began = time.monotonic()
-        await asyncio.sleep(calm)
-        kills_begin = time.monotonic()
-        kills = await kill_in_turn(members, every=10.0, until=kills_begin + seconds)
-    undisturbed = [turn for turn in load.turns if began <= turn.began_at < kills_begin - 5]
-    disturbed = [turn for turn in load.turns if turn.began_at >= kills_begin]
-    return summarize(undisturbed), summarize(disturbed), kills, load.errors
+        await asyncio.sleep(SETTLE_SECONDS)  # every conversation has begun
+        while seconds > 0:
+            part = min(seconds, KILLING_SECONDS)
+            began = time.monotonic()
+            await asyncio.sleep(max(part / 2, MIN_CALM_SECONDS))
+            calm.append((began, killing_began := time.monotonic()))
+            kills += await kill_in_turn(members, every=10.0, until=killing_began + part)
+            killing.append((killing_began, time.monotonic()))
+            await asyncio.sleep(SETTLE_SECONDS)  # the last turns that a kill could cut have ended
+            seconds -= part
+    parts = ([turn for turn in load.turns if turn.is_within(times)] for times in (calm, killing))
+    undisturbed, disturbed = map(summarize, parts)
+    return undisturbed, disturbed, kills, load.errors
