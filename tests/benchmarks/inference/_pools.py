@@ -245,7 +245,8 @@ async def measure(
             part = min(seconds, KILLING_SECONDS)
             began = time.monotonic()
             await asyncio.sleep(max(part / 2, MIN_CALM_SECONDS))
-            calm.append((began, killing_began := time.monotonic()))
+            killing_began = time.monotonic()
+            calm.append((began, killing_began - SETTLE_SECONDS))  # later ones may be cut by the first kill
             kills += await kill_in_turn(members, every=10.0, until=killing_began + part)
             killing.append((killing_began, time.monotonic()))
             await asyncio.sleep(SETTLE_SECONDS)  # the last turns that a kill could cut have ended
