@@ -192,6 +192,7 @@ _INFERENCE = (
     Variable("STOA_START_HOST", VariableType.BOOLEAN, True, "Servers and workers start a model host if none runs. Set `false` if it runs apart, as in containers."),
     Variable("STOA_RUN_DIR", VariableType.STRING, "", "Folder of the model host's sockets, which web processes and workers of one machine share.", default_description="`var/run`"),
     Variable("STOA_COMPILED_DIR", VariableType.STRING, "", "Folder of the model host's compiled kernels and of results of earlier loads, private to its user.", default_description="`var/compiled`"),
+    Variable("STOA_ENGINES_DIR", VariableType.STRING, "", "Folder of other engines that `stoa engines install` installs, such as vLLM.", default_description="`var/engines`"),
     Variable("STOA_KEY_REQUESTS_PER_MINUTE", VariableType.INTEGER, 600, "Requests per minute and API key. The admin sets this and the next two for a single key.", former_name="STOA_KEY_REQUEST_LIMIT"),
     Variable("STOA_KEY_TOKENS_PER_MINUTE", VariableType.INTEGER, 200_000, "Tokens per minute and API key.", former_name="STOA_KEY_TOKEN_LIMIT"),
     Variable("STOA_KEY_CONCURRENCY_LIMIT", VariableType.INTEGER, 16, "Concurrent requests per API key."),

@@ -145,6 +145,7 @@ class Demo:
         inherited = {name: value for name, value in os.environ.items() if name not in ignored}
         defaults = {
             "STOA_COMPILED_DIR": str(self.var / "compiled"),
+            "STOA_ENGINES_DIR": str(self.var / "engines"),
             "STOA_MODERATION_MODEL": "stoa-describer",
             "STOA_REGISTERED_MAY_RUN_INFERENCE": "true",
             "STOA_SHOP_URL": self.commerce_url,

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from django.conf import settings
 
-from inference.cli.commands import batch, info, keys, models, pools, webhooks
+from inference.cli.commands import batch, engines, info, keys, models, pools, webhooks
 from inference.cli.commands.bench import bench
 from inference.cli.commands.chat import chat
 from inference.cli.commands.doctor import doctor
@@ -35,6 +35,7 @@ app.command()(ps)
 app.command()(bench)
 app.add_typer(models.app, name="models")
 app.add_typer(pools.app, name="pools")
+app.add_typer(engines.app, name="engines")
 app.add_typer(keys.app, name="keys")
 app.add_typer(batch.app, name="batch")
 app.add_typer(webhooks.app, name="webhooks")

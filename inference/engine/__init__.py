@@ -20,6 +20,15 @@ from inference.engine.errors import (
     ModelLoadFailed,
     ModelNotLoaded,
 )
+from inference.engine.external import (
+    ENGINE_NAMES,
+    STOA,
+    EngineInstallation,
+    InstallationFailed,
+    check_engine_options,
+    install_engine,
+    list_engines,
+)
 from inference.engine.formats import ModelMetadata, fingerprint, inspect_model, is_adapter, read_adapter
 from inference.engine.host import HostOptions, run_host
 from inference.engine.ipc import EngineClient, GenerationStream, HostClient, StepOutput
@@ -72,9 +81,11 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "ENGINE_NAMES",
     "QUEUE_TIME_BUCKETS_SECONDS",
     "REQUEST_PARAMETERS",
     "SAMPLING_PARAMETERS",
+    "STOA",
     "ConstraintKind",
     "ContextLengthExceeded",
     "DeadlineExceeded",
@@ -83,6 +94,7 @@ __all__ = [
     "EngineClient",
     "EngineDied",
     "EngineError",
+    "EngineInstallation",
     "EngineOverloaded",
     "EngineStats",
     "FinishReason",
@@ -93,6 +105,7 @@ __all__ = [
     "HostOptions",
     "HostUnavailable",
     "InferenceFailed",
+    "InstallationFailed",
     "InvalidRequest",
     "LoadOptions",
     "LoadReport",
@@ -117,9 +130,12 @@ __all__ = [
     "ToolCall",
     "ToolCallDelta",
     "Usage",
+    "check_engine_options",
     "fingerprint",
     "inspect_model",
+    "install_engine",
     "is_adapter",
+    "list_engines",
     "read_adapter",
     "run_host",
 ]

@@ -21,6 +21,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
         nearly the same text; encoders take about 70 % of the time, and keep their embeddings in float32. On a GPU it
         is half of bfloat16's memory at about its speed. int4 is for the Llama family on the CPU: half of int8's
         memory, with larger differences in the text; embedding and output matrix have eight bits.
+    engine: `stoa`, or the name of another engine that runs the model.
+    engine_options: its own options with their values, sorted by name.
     """
 
     gpu_layers: int = 0
@@ -32,6 +34,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     dtype: str = "auto"
     cache_dtype: str = "auto"
     quantization: str = "none"
+    engine: str = "stoa"
+    engine_options: tuple[tuple[str, str | int | float | bool], ...] = ()
 
 
 class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +49,7 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     gpu_memory_bytes: the part of `memory_usage_bytes` that is on the GPU.
     load_time_ms: from the load command until the model was ready.
     kernels: `compiled` for this machine, `triton` for layers on the GPU, `torch`, or `transformers` for its code.
+    engine: that runs the model, as in the options.
     warning: options that could not be followed, or None.
     """
 
@@ -63,6 +68,7 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     gpu_memory_bytes: int = 0
     quantization: str = "none"
     kernels: str = "torch"
+    engine: str = "stoa"
     warning: str | None = None
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 from django import forms
-from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget
+from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
 from inference.engine import LoadOptions
 from inference.protocol.native.models import LoadModelRequest
@@ -16,6 +16,8 @@ def _form_field(schema: dict[str, Any]) -> forms.Field:
     default = schema.get("default")
     default_text = f"Default: {default}." if default is not None else ""
     help_text = f"{schema.get('description', '')} {default_text}".strip()
+    if schema.get("type") == "object":
+        return forms.JSONField(required=False, widget=UnfoldAdminTextareaWidget, help_text=help_text)
     if "enum" in schema:
         choices = [(value, value) for value in schema["enum"]]
         widget = UnfoldAdminSelectWidget

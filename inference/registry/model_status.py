@@ -137,6 +137,7 @@ def _with_load_report(info: ModelInfo, report: LoadReport) -> ModelInfo:
         quantization=info.quantization if report.quantization == "none" else report.quantization,
         dtype=report.dtype,
         device=report.device,
+        engine=report.engine,
         memory_usage_bytes=report.memory_usage_bytes,
         weight_bytes=report.weight_bytes,
         cache_limit_bytes=report.cache_limit_bytes,

@@ -19,6 +19,7 @@ _LOADED: dict[str, Any] = {
     "quantization": "none",
     "dtype": "float32",
     "device": "cpu",
+    "engine": "stoa",
 }
 
 HEALTH = OperationDocs(
@@ -71,6 +72,7 @@ LOAD_MODEL = OperationDocs(
     request_examples={
         "Default options": {},
         "Less memory": {"context_size": 512, "quantization": "int8"},
+        "Another engine": {"engine": "vllm", "engine_options": {"enforce_eager": True}},
     },
     response_example={"status": "loaded", "model_id": TEXT_MODEL, **_LOADED},
 )

@@ -28,6 +28,7 @@ def host_command(run_dir: Path) -> list[str]:
     values = {
         "--run-dir": run_dir,
         "--compiled-dir": settings.COMPILED_DIR,
+        "--engines-dir": settings.ENGINES_DIR,
         "--memory-budget": options.memory_budget,
         "--max-loaded": options.max_loaded,
         "--idle-unload": options.idle_unload,

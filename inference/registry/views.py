@@ -55,6 +55,7 @@ async def load(call: OperationCall[LoadModelRequest], model_id: str) -> LoadMode
         quantization=report.quantization,
         dtype=report.dtype,
         device=report.device,
+        engine=report.engine,
         warning=report.warning,
     )
 

@@ -23,7 +23,7 @@ from inference.cli.errors import EXIT_NOT_FOUND, EXIT_USAGE, exit_with_error
 from inference.cli.output import JsonOption, format_bytes, print_json, print_table
 from inference.cli.server import call_server, is_remote, model_path, require_local
 from inference.downloads.services import add_model, download_model, remove_model
-from inference.engine import EngineError, HostUnavailable
+from inference.engine import ENGINE_NAMES, STOA, EngineError, HostUnavailable
 from inference.protocol.native.models import LoadModelRequest, ModelInfo, ModelList
 from inference.protocol.parsing import parse_struct
 from inference.registry import model_status, services
@@ -75,6 +75,11 @@ def load(
     quantization: Annotated[str, typer.Option(help="none, int8 or int4.")] = "none",
     dtype: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
     cache_dtype: Annotated[str, typer.Option(help="Of the KV cache: auto or float32.")] = "auto",
+    engine: Annotated[str, typer.Option(help=f"{', '.join(ENGINE_NAMES)}.")] = STOA,
+    engine_options: Annotated[
+        list[str] | None,
+        typer.Option("--engine-option", metavar="NAME=VALUE", help="An option of another engine. May be repeated."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Load a model into the running server, and again after every restart."""
@@ -86,6 +91,8 @@ def load(
         "quantization": quantization,
         "dtype": dtype,
         "cache_dtype": cache_dtype,
+        "engine": engine,
+        "engine_options": dict(map(_parse_option, engine_options or ())),
     }
     try:
         body = parse_struct({name: value for name, value in options.items() if value is not None}, LoadModelRequest)
@@ -101,6 +108,17 @@ def load(
     else:
         sizes = {name: value for name, value in report.items() if name.endswith("_bytes")}
         _print_fields(report | {name: format_bytes(value) for name, value in sizes.items()})
+
+
+def _parse_option(text: str) -> tuple[str, Any]:
+    """Return the name and the value of NAME=VALUE: a number or true or false if it reads as one, else text."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        exit_with_error(f"--engine-option takes NAME=VALUE, not {text!r}.", EXIT_USAGE)
+    try:
+        return name, msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return name, value
 
 
 @app.command()

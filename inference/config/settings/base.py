@@ -76,6 +76,7 @@ SERVER_URL = env.str("STOA_URL")  # these two are of the command line
 SERVER_API_KEY = env.str("STOA_API_KEY")
 RUN_DIR = Path(env.str("STOA_RUN_DIR") or run_dir(VAR_DIR))
 COMPILED_DIR = Path(env.str("STOA_COMPILED_DIR") or VAR_DIR / "compiled")  # private to this user
+ENGINES_DIR = Path(env.str("STOA_ENGINES_DIR") or VAR_DIR / "engines")
 # Whether servers and workers start a model host if none runs; otherwise they wait for one that runs apart.
 START_HOST = env.bool("STOA_START_HOST")
 

@@ -2,9 +2,11 @@
 
 import argparse
 import logging
+import os
 import signal
 from pathlib import Path
 
+from inference.engine.external import ENGINES_VARIABLE
 from inference.engine.host.logs import start_logging
 from inference.engine.host.model_process import die_with_parent
 from inference.engine.host.options import HostOptions
@@ -20,6 +22,7 @@ def main() -> None:
     parser.add_argument(
         "--compiled-dir", type=Path, help="folder of kernels compiled for this machine; without it none are compiled"
     )
+    parser.add_argument("--engines-dir", type=Path, default=Path("var/engines"), help="folder of other engines")
     parser.add_argument(
         "--die-with-parent", action="store_true", help="end when the process that started this one ends"
     )
@@ -32,6 +35,7 @@ def main() -> None:
     if arguments.die_with_parent:
         die_with_parent(signal.SIGTERM)
     start_logging(logging.INFO)
+    os.environ[ENGINES_VARIABLE] = str(arguments.engines_dir)
     if arguments.compiled_dir:
         build_in_background(arguments.compiled_dir)
     policy = HostOptions(

@@ -17,6 +17,9 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from transformers.utils import logging as transformers_logging
 
 from inference.engine.errors import EngineError, InvalidRequest, ModelLoadFailed
+from inference.engine.external import STOA
+from inference.engine.external.engine import ExternalEngine
+from inference.engine.external.launching import launch_engine
 from inference.engine.formats import (
     CLASSIFIER_SUFFIX,
     LoadCache,
@@ -63,7 +66,7 @@ class LoadedModel:
     """A model in memory. A causal one has an engine, which is not started yet; others an embedder or a classifier."""
 
     report: LoadReport
-    engine: Engine | None = None
+    engine: Engine | ExternalEngine | None = None
     embedder: Embedder | None = None
     classifier: Classifier | None = None
 
@@ -109,6 +112,7 @@ class _Load:
             quantization=self.options.quantization,
             device="cuda" if gpu_layers else "cpu",
             kernels=kernels,
+            engine=self.options.engine,
             warning=" ".join(filter(None, (on_cpu, warning))) or None,
         )
 
@@ -194,6 +198,8 @@ def _load_causal(
     load: _Load, source: Path | GGUFModel, tokenizer: Tokenizer, emit: Callable[[list[GenerationOutput]], None]
 ) -> LoadedModel:
     config = read_config(source)
+    if load.options.engine != STOA:
+        return _load_external(load, config, tokenizer, emit)
     limits = _limits(config, has_windows=read_architecture(config) is not None)
     context_size, clamped = _context_size(load.options, limits)
     decoder = open_decoder(source, load.options, context_size, load.cache, load.adapter)
@@ -228,6 +234,31 @@ def _load_causal(
         gpu_layers=decoder.gpu_layers,
         gpu_memory_bytes=decoder.gpu_bytes if isinstance(decoder, LlamaDecoder) else 0,
         warning=warning,
+    )
+    return LoadedModel(report, engine=engine)
+
+
+def _load_external(
+    load: _Load, config: PreTrainedConfig, tokenizer: Tokenizer, emit: Callable[[list[GenerationOutput]], None]
+) -> LoadedModel:
+    """Start another engine's server on the model, and return when it is ready."""
+    context_size, clamped = _context_size(load.options, _limits(config, has_windows=True))
+    engine = launch_engine(
+        path=load.path,
+        options=load.options,
+        context_size=context_size,
+        tokenizer=tokenizer,
+        eos_ids=_eos_ids(load.path, config, tokenizer),
+        vocabulary=config.get_text_config().vocab_size,
+        emit=emit,
+    )
+    report = load.report(
+        context_size=context_size,
+        weight_bytes=engine.loaded_bytes,
+        cache_limit_bytes=engine.cache_bytes,
+        cache_dtype=load.options.cache_dtype,
+        kernels=load.options.engine,
+        warning=clamped,
     )
     return LoadedModel(report, engine=engine)
 

@@ -15,10 +15,10 @@ from inference.engine.errors import EngineError, ModelLoadFailed, ModelNotLoaded
 from inference.engine.host.backoff import CrashLoop
 from inference.engine.host.launcher import ModelProcess
 from inference.engine.host.load_plan import HostResources, LoadPlan
-from inference.engine.host.process_memory import resident_bytes
 from inference.engine.host.supervision import supervise
 from inference.engine.ipc import frames
 from inference.engine.model_status import LoadReport, ModelState, ModelStatus
+from inference.engine.process_memory import tree_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ class ManagedModel:
             revision=self.revision,
             progress=self._progress() if self.state is ModelState.LOADING else None,
             memory_bytes=self.memory_bytes if loaded or self.is_active else 0,
-            resident_bytes=resident_bytes(pid) if pid else None,
+            resident_bytes=tree_bytes(pid) if pid else None,
             cache_bytes=self._cache_bytes if loaded else None,
             busy=self._busy,
             used_at=self.used_at if loaded else None,
@@ -195,7 +195,7 @@ class ManagedModel:
             self._process = await self._host.launcher.start(self.plan.spec)
         except (OSError, EOFError) as error:
             return self._fail(ModelLoadFailed(f"No process could be started for {self.model_id}: {error}"))
-        self._resident_at_start = resident_bytes(self._process.pid)
+        self._resident_at_start = tree_bytes(self._process.pid)
         self._busy = self._was_useful = False
         self._cache_bytes = 0
         load_error = await supervise(
@@ -281,7 +281,7 @@ class ManagedModel:
         """Return the progress of a load from 0 to 1, estimated from the growth of resident memory."""
         if self._process is None or self._process.pid is None:
             return 0.0
-        growth = resident_bytes(self._process.pid) - self._resident_at_start
+        growth = tree_bytes(self._process.pid) - self._resident_at_start
         return round(min(MAX_ESTIMATED_PROGRESS, max(0, growth) / max(1, self.plan.memory_bytes)), 2)
 
     def _new_ready(self) -> asyncio.Future[LoadReport]:

@@ -15,6 +15,7 @@ from typing import cast
 import msgspec
 
 from inference.engine.errors import EngineError, ModelLoadFailed
+from inference.engine.external import SOCKET_VARIABLE
 from inference.engine.host.logs import start_logging
 from inference.engine.ipc import Channel, ModelInterface, ModelServer, frames
 from inference.engine.model_status import LoadOptions
@@ -50,6 +51,7 @@ def run_model(spec: ModelSpec, host: socket.socket, stderr: socket.socket) -> No
     """Run a model process to its end. host: connection to the host."""
     die_with_parent(signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the host ends its models itself
+    os.environ[SOCKET_VARIABLE] = spec.socket
     os.dup2(stderr.fileno(), 2)
     stderr.close()
     start_logging(logging.WARNING)

@@ -56,7 +56,7 @@ class OutputProcessor:
         """Begin a choice. coalesce: an output holds up to MAX_COALESCED_TOKENS tokens."""
         self._request_id = request_id
         self._choice = choice
-        self._max_tokens = max_tokens
+        self.max_tokens = max_tokens
         self._min_tokens = sampling.min_tokens
         self._end_ids = frozenset(sampling.stop_token_ids) | (frozenset() if sampling.ignore_eos else eos_ids)
         self._text = text
@@ -152,7 +152,7 @@ class OutputProcessor:
             return text, FinishReason.STOP
         if complete:
             return text + self._text.flush(), FinishReason.STOP
-        if self.tokens == self._max_tokens:
+        if self.tokens == self.max_tokens:
             return text + self._text.flush(), FinishReason.LENGTH
         return text, None
 

@@ -167,6 +167,17 @@ class Scheduler:
         self._next_deadline = min(future, default=inf)
         return [one for one in self._generations.values() if one.deadline <= now]
 
+    def admit(self, now: float) -> StepPlan:
+        """Assign slots only, for an engine that plans its steps itself."""
+        plan = StepPlan()
+        self._assign_slots(plan, now)
+        return plan
+
+    def count_token(self, sequence: Sequence) -> None:
+        """Count a token that such an engine has generated."""
+        self.counts.generated_tokens += 1
+        self._fair_share.add_served(sequence, 1)
+
     def schedule(self, now: float) -> StepPlan:
         """Assign slots and plan the next step."""
         plan = StepPlan()

@@ -1,10 +1,10 @@
 """Wire structs of models: listing, loading and unloading them."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from inference.engine import LoadOptions
+from inference.engine import ENGINE_NAMES, STOA, LoadOptions, check_engine_options
 from inference.protocol.fields import ModelId
 from inference.protocol.native.body import RequestBody
 
@@ -48,6 +48,15 @@ CacheDType = Annotated[
         description="Number type of the KV cache: `float32`, `float16` beside quantized weights, or `bfloat16` on a "
         "GPU.",
         examples=["float32"],
+    ),
+]
+EngineName = Annotated[
+    str,
+    Meta(
+        description="Engine that runs the model: Stoa's own, or another one that an operator has installed on the "
+        "server.",
+        extra_json_schema={"enum": list(ENGINE_NAMES)},
+        examples=[STOA],
     ),
 ]
 LoadTime = Annotated[int, Meta(description="Time that loading took in milliseconds.", examples=[840])]
@@ -124,6 +133,7 @@ class ModelInfo(Struct, kw_only=True):
     quantization: Quantization | None = None
     dtype: DType | None = None
     device: Device | None = None
+    engine: EngineName | None = None
     progress: Annotated[
         float | None, Meta(description="Progress of loading, from 0 to 1; null unless it is loading.", examples=[0.4])
     ] = None
@@ -198,9 +208,18 @@ class LoadModelRequest(RequestBody):
             "of the memory for nearly the same text, and `float32` otherwise."
         ),
     ] = "auto"
+    engine: EngineName = STOA
+    engine_options: Annotated[
+        dict[str, Any],
+        Meta(
+            description="Options of another engine's server by their names there, as `stoa engines list` shows them.",
+            examples=[{}],
+        ),
+    ] = {}
 
     def options(self) -> LoadOptions:
-        """Return these as the model host's options."""
+        """Return these as the model host's options. Raise InvalidRequest for options that the engine lacks."""
+        check_engine_options(self.engine, self.engine_options)
         return LoadOptions(
             gpu_layers=self.gpu_layers,
             context_size=None if self.context_size is UNSET else self.context_size,
@@ -209,6 +228,8 @@ class LoadModelRequest(RequestBody):
             quantization=self.quantization,
             dtype=self.dtype,
             cache_dtype=self.cache_dtype,
+            engine=self.engine,
+            engine_options=tuple(sorted(self.engine_options.items())),
         )
 
 
@@ -230,6 +251,7 @@ class LoadModelResponse(Struct, kw_only=True, omit_defaults=True):
     quantization: Quantization
     dtype: DType
     device: Device
+    engine: EngineName
     warning: LoadWarning | None = None
 
 

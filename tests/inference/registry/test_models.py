@@ -28,7 +28,7 @@ FIELDS = {
     "id", "name", "type", "size_bytes", "loaded", "context_size", "capabilities", "state", "error", "parameters",
     "base", "quantization", "dtype", "device", "progress", "memory_usage_bytes", "resident_bytes", "load_time_ms",
     "gpu_layers", "batch_size", "max_sequences", "warning", "weight_bytes", "cache_bytes", "cache_limit_bytes",
-    "cache_dtype", "gpu_memory_bytes", "members",
+    "cache_dtype", "gpu_memory_bytes", "members", "engine",
 }  # fmt: skip
 FILES_MISSING = "Its files are in no folder of STOA_MODELS_DIR: put them there to load it again, or unload it."
 
@@ -57,6 +57,7 @@ def test_every_model_is_listed_with_its_fields(stoa: RunningServer):
         "quantization": "none",
         "dtype": "float32",
         "device": "cpu",
+        "engine": "stoa",
         "progress": None,
         "memory_usage_bytes": 1,
         "weight_bytes": 0,
@@ -71,6 +72,26 @@ def test_every_model_is_listed_with_its_fields(stoa: RunningServer):
     }
     assert (models["idle"]["state"], models["idle"]["loaded"]) == ("unloaded", False)
     assert (models["idle"]["context_size"], models["embedder"]["capabilities"]) == (4096, ["embeddings"])
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "words"),
+    [
+        ({"engine": "ollama"}, "engine", "stoa, vllm, llama.cpp, sglang"),
+        ({"engine_options": {"threads": 2}}, "engine_options", "stoa has no 'threads'"),
+        ({"engine": "llama.cpp", "engine_options": {"host": "0.0.0.0"}}, "engine_options", "threads, cache_type_k"),
+        ({"engine": "llama.cpp", "engine_options": {"threads": "2"}}, "engine_options", "of type int"),
+        ({"engine": "llama.cpp", "engine_options": {"flash_attn": "on --host x"}}, "engine_options", "letters"),
+    ],
+)
+def test_an_unknown_engine_or_option_is_refused_with_those_that_exist(
+    stoa: RunningServer, body: dict[str, object], field: str, words: str
+):
+    answer = stoa.post("/models/idle/load", body)
+
+    error = answer.json()["error"]
+    assert (answer.status_code, error["details"]["field"]) == (400, field)
+    assert words in error["message"]
 
 
 def test_health_is_public_and_healthy(stoa: RunningServer):

@@ -1,0 +1,31 @@
+"""Engines of others, such as vLLM, behind the interface of ours: each is a server that a model process runs."""
+
+from inference.engine.external.installation import (
+    EngineInstallation,
+    InstallationFailed,
+    install_engine,
+    list_engines,
+)
+from inference.engine.external.keeper import descendants
+from inference.engine.external.kinds import (
+    ENGINE_KINDS,
+    ENGINE_NAMES,
+    ENGINES_VARIABLE,
+    SOCKET_VARIABLE,
+    STOA,
+    check_engine_options,
+)
+
+__all__ = [
+    "ENGINES_VARIABLE",
+    "ENGINE_KINDS",
+    "ENGINE_NAMES",
+    "SOCKET_VARIABLE",
+    "STOA",
+    "EngineInstallation",
+    "InstallationFailed",
+    "check_engine_options",
+    "descendants",
+    "install_engine",
+    "list_engines",
+]

@@ -1,0 +1,291 @@
+"""The routes that engines' servers have for a completion: requests of a sequence, and tokens in the events of a stream.
+
+Prompts are sent as token ids and tokens come back as ids, so that templates, stop sequences, tool calls and reasoning
+are ours for every engine.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from inference.engine.external.kinds import EngineKind
+from inference.engine.sampling import OutputConstraint, SamplingParams
+from inference.engine.sampling.sampler import SampledToken
+
+Form = TypeVar("Form")
+
+ANY_OBJECT = {"type": "object"}
+
+
+class InvalidEvent(Exception):
+    """An event that is not of the engine's documented form."""
+
+
+@dataclass(frozen=True)
+class StreamEvent:
+    """Tokens of an event. ended: the engine ends the sequence here. cached_tokens: of the prompt, once known.
+
+    text: of the event, from an engine that sends only the last token of a character.
+    """
+
+    tokens: list[SampledToken]
+    ended: bool = False
+    cached_tokens: int | None = None
+    error: str | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What is sent of a sequence: prompt and tokens so far, and how many may follow at most and at least."""
+
+    ids: list[int]
+    max_tokens: int
+    min_tokens: int
+    sampling: SamplingParams
+
+
+class Dialect(Protocol):
+    """The form of an engine's completions."""
+
+    path: str
+
+    def request(self, prompt: Prompt) -> dict[str, Any]: ...
+    def parse(self, data: bytes) -> StreamEvent: ...
+
+
+class _Choice(msgspec.Struct):
+    token_ids: list[int] = []
+    logprobs: dict[str, Any] | None = None
+    finish_reason: str | None = None
+
+
+class _Completion(msgspec.Struct):
+    choices: list[_Choice] = []
+    usage: dict[str, Any] | None = None
+    error: Any = None
+
+
+class VllmDialect:
+    """Completions of vLLM: OpenAI's route with its extensions for token ids."""
+
+    path = "/v1/completions"
+
+    def request(self, prompt: Prompt) -> dict[str, Any]:
+        sampling = prompt.sampling
+        return {
+            "model": "model",
+            "prompt": prompt.ids,
+            "max_tokens": prompt.max_tokens,
+            "min_tokens": prompt.min_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p or 1e-6,
+            "top_k": sampling.top_k,
+            "min_p": sampling.min_p,
+            "repetition_penalty": sampling.repeat_penalty,
+            "presence_penalty": sampling.presence_penalty,
+            "frequency_penalty": sampling.frequency_penalty,
+            "stop_token_ids": list(sampling.stop_token_ids),
+            "ignore_eos": sampling.ignore_eos,
+            "logprobs": sampling.logprobs,
+            "return_token_ids": True,
+            "return_tokens_as_token_ids": True,
+            "skip_special_tokens": False,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            **({"seed": sampling.seed % 2**63} if sampling.seed is not None else {}),
+            **({"logit_bias": _by_text(sampling.logit_bias)} if sampling.logit_bias else {}),
+            **({"structured_outputs": _structured(sampling.constraint)} if sampling.constraint else {}),
+        }
+
+    def parse(self, data: bytes) -> StreamEvent:
+        if data == b"[DONE]":
+            return StreamEvent([])
+        event = _decode(data, _Completion)
+        if event.error:
+            return StreamEvent([], error=_error_text(event.error))
+        details = (event.usage or {}).get("prompt_tokens_details") or {}
+        cached = details.get("cached_tokens") if event.usage is not None else None
+        if not event.choices:
+            return StreamEvent([], cached_tokens=cached)
+        choice = event.choices[0]
+        return StreamEvent(_with_logprobs(choice), choice.finish_reason is not None, cached)
+
+
+class _LlamaTop(msgspec.Struct):
+    id: int
+    logprob: float | None = None
+    top_logprobs: list["_LlamaTop"] = []
+
+
+class _LlamaEvent(msgspec.Struct):
+    content: str = ""
+    tokens: list[int] = []
+    stop: bool = False
+    timings: dict[str, Any] | None = None
+    completion_probabilities: list[_LlamaTop] = []
+    error: Any = None
+
+
+class LlamaCppDialect:
+    """Completions of llama.cpp's server: its own route, which takes and returns token ids."""
+
+    path = "/completion"
+
+    def request(self, prompt: Prompt) -> dict[str, Any]:
+        sampling = prompt.sampling
+        bias = [[token, value] for token, value in sampling.logit_bias.items()]
+        return {
+            "prompt": prompt.ids,
+            "n_predict": prompt.max_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k,
+            "min_p": sampling.min_p,
+            "typical_p": 1.0,
+            "repeat_penalty": sampling.repeat_penalty,
+            "repeat_last_n": -1,
+            "presence_penalty": sampling.presence_penalty,
+            "frequency_penalty": sampling.frequency_penalty,
+            "samplers": ["penalties", "top_k", "top_p", "min_p", "temperature"],
+            "seed": -1 if sampling.seed is None else sampling.seed % (2**32 - 1),
+            "ignore_eos": sampling.ignore_eos,
+            "n_probs": 0 if sampling.logprobs is None else max(1, sampling.logprobs),
+            "return_tokens": True,
+            "cache_prompt": True,
+            "stream": True,
+            **({"logit_bias": bias} if bias else {}),
+            **({"json_schema": _schema(sampling.constraint)} if sampling.constraint else {}),
+        }
+
+    def parse(self, data: bytes) -> StreamEvent:
+        event = _decode(data, _LlamaEvent)
+        if event.error:
+            return StreamEvent([], error=_error_text(event.error))
+        tokens = [SampledToken(token) for token in ([] if event.stop else event.tokens)]
+        for index, found in enumerate(event.completion_probabilities[: len(tokens)]):
+            top = tuple((one.id, one.logprob or 0.0) for one in found.top_logprobs)
+            tokens[index] = SampledToken(tokens[index].token, found.logprob, top)
+        return StreamEvent(tokens, event.stop, (event.timings or {}).get("cache_n"), text=event.content)
+
+
+class _SglangMeta(msgspec.Struct):
+    finish_reason: dict[str, Any] | None = None
+    cached_tokens: int | None = None
+    output_token_logprobs: list[Any] = []
+    output_top_logprobs: list[Any] = []
+
+
+class _SglangEvent(msgspec.Struct):
+    output_ids: list[int] = []
+    meta_info: _SglangMeta = msgspec.field(default_factory=_SglangMeta)
+    error: Any = None
+
+
+class SglangDialect:
+    """Completions of SGLang: its own route. With `--stream-output` an event has the tokens since the last one."""
+
+    path = "/generate"
+
+    def request(self, prompt: Prompt) -> dict[str, Any]:
+        sampling, constraint = prompt.sampling, prompt.sampling.constraint
+        parameters: dict[str, Any] = {
+            "max_new_tokens": prompt.max_tokens,
+            "min_new_tokens": prompt.min_tokens,
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p or 1e-6,
+            "top_k": sampling.top_k or -1,
+            "min_p": sampling.min_p,
+            "repetition_penalty": sampling.repeat_penalty,
+            "presence_penalty": sampling.presence_penalty,
+            "frequency_penalty": sampling.frequency_penalty,
+            "stop_token_ids": list(sampling.stop_token_ids),
+            "ignore_eos": sampling.ignore_eos,
+            "skip_special_tokens": False,
+        }
+        if sampling.seed is not None:
+            parameters["sampling_seed"] = sampling.seed % 2**31
+        if sampling.logit_bias:
+            parameters["logit_bias"] = _by_text(sampling.logit_bias)
+        if constraint:
+            parameters |= {"regex" if constraint.kind == "regex" else "json_schema": constraint.definition}
+        return {
+            "input_ids": prompt.ids,
+            "sampling_params": parameters,
+            "stream": True,
+            "return_logprob": sampling.logprobs is not None,
+            "top_logprobs_num": sampling.logprobs or 0,
+        }
+
+    def parse(self, data: bytes) -> StreamEvent:
+        if data == b"[DONE]":
+            return StreamEvent([])
+        event = _decode(data, _SglangEvent)
+        if event.error:
+            return StreamEvent([], error=_error_text(event.error))
+        meta = event.meta_info
+        tokens = [SampledToken(token) for token in event.output_ids]
+        try:
+            chosen = meta.output_token_logprobs[-len(tokens) :] if tokens else []
+            ranked = meta.output_top_logprobs[-len(tokens) :] if tokens else []
+            for index, one in enumerate(chosen):
+                top = tuple((int(other[1]), float(other[0])) for other in (ranked[index] if ranked else []))
+                tokens[index] = SampledToken(tokens[index].token, float(one[0]), top)
+        except (IndexError, TypeError, ValueError) as error:
+            raise InvalidEvent("log probabilities of an unknown form") from error
+        return StreamEvent(tokens, meta.finish_reason is not None, meta.cached_tokens)
+
+
+def dialect_of(kind: EngineKind) -> Dialect:
+    """Return the form of an engine's completions."""
+    dialects: Mapping[str, Dialect] = {
+        "vllm": VllmDialect(),
+        "llama.cpp": LlamaCppDialect(),
+        "sglang": SglangDialect(),
+    }
+    return dialects[kind.name]
+
+
+def _decode(data: bytes, form: type[Form]) -> Form:
+    try:
+        return msgspec.json.decode(data, type=form)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise InvalidEvent(f"not an event of its documented form: {data[:80]!r}") from error
+
+
+def _error_text(error: Any) -> str:
+    message = error.get("message") if isinstance(error, dict) else error
+    return str(message)[:500]
+
+
+def _by_text(biases: Mapping[int, float]) -> dict[str, float]:
+    return {str(token): value for token, value in biases.items()}
+
+
+def _schema(constraint: OutputConstraint) -> Any:
+    return json.loads(constraint.definition) if constraint.definition else ANY_OBJECT
+
+
+def _structured(constraint: OutputConstraint) -> dict[str, Any]:
+    if constraint.kind == "regex":
+        return {"regex": constraint.definition}
+    return {"json": _schema(constraint)} if constraint.definition else {"json_object": True}
+
+
+def _with_logprobs(choice: _Choice) -> list[SampledToken]:
+    """Return the tokens of a choice of vLLM, whose log probabilities name tokens as "token_id:17"."""
+    if choice.logprobs is None:
+        return [SampledToken(token) for token in choice.token_ids]
+    try:
+        values, ranked = choice.logprobs["token_logprobs"], choice.logprobs.get("top_logprobs") or []
+        tokens = []
+        for index, token in enumerate(choice.token_ids):
+            others = (ranked[index] if index < len(ranked) else None) or {}
+            top = tuple((int(name.partition(":")[2]), value) for name, value in others.items())
+            tokens.append(SampledToken(token, values[index], top))
+        return tokens
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise InvalidEvent("log probabilities of an unknown form") from error

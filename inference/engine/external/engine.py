@@ -1,0 +1,353 @@
+"""An external engine behind the engine interface: our queue and our texts, and its server's tokens."""
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from collections.abc import AsyncIterator
+from concurrent.futures import Future
+
+import httpx2
+import msgspec
+
+from inference.engine.errors import EngineOverloaded, InferenceFailed, InvalidRequest
+from inference.engine.external.dialects import InvalidEvent, Prompt, StreamEvent, dialect_of
+from inference.engine.external.kinds import STOA
+from inference.engine.external.server import EngineServer, ServerPlan
+from inference.engine.model_status import EngineStats
+from inference.engine.outputs import FinishReason, GenerationOutput, ScoringResult, TokenizationResult, Usage
+from inference.engine.process_memory import tree_bytes
+from inference.engine.prompt_limits import PromptLimits
+from inference.engine.requests import GenerationRequest, ScoringRequest, TokenizationRequest
+from inference.engine.sampling.sampler import SampledToken
+from inference.engine.scheduling import AnswerProcessor, Generation, Scheduler, Sequence
+from inference.engine.scheduling.engine import TIMED_OUT, TIMEOUT_CODE, Emit
+from inference.engine.scheduling.input_processor import InputProcessor
+from inference.engine.scheduling.output_processor import OutputProcessor
+from inference.engine.text import Tokenizer
+
+logger = logging.getLogger(__name__)
+
+SERVER_ENDED_STATUS = 70  # EX_SOFTWARE
+HEALTH_SECONDS = 5.0
+MAX_UNHEALTHY = 3  # checks in a row
+MAX_EVENT_BYTES = 4 * 2**20
+LEAK_FACTOR, LEAK_BYTES = 1.5, 2**30  # memory over what was counted at the load
+
+
+class ExternalEngine:
+    """Concurrent generation by an engine's server, one stream of it for each sequence with a slot.
+
+    The host restarts this process if the server ends, does not answer, or takes far more memory than was counted.
+    """
+
+    def __init__(
+        self,
+        *,
+        plan: ServerPlan,
+        tokenizer: Tokenizer,
+        eos_ids: frozenset[int],
+        vocabulary: int,
+        emit: Emit,
+    ) -> None:
+        self._plan, self._tokenizer, self._eos_ids, self._emit = plan, tokenizer, eos_ids, emit
+        self._dialect = dialect_of(plan.kind)
+        options = plan.options
+        self._input_processor = InputProcessor(
+            tokenizer=tokenizer, eos_ids=eos_ids, context_size=plan.context_size, vocabulary=vocabulary
+        )
+        self._scheduler = Scheduler(
+            slots=options.max_sequences,
+            batch_size=options.batch_size,
+            max_queue=options.max_queue,
+            max_queue_tokens=options.max_queue_tokens,
+        )
+        self._lock = threading.Lock()  # of the scheduler
+        self._streams: dict[Sequence, asyncio.Task[None]] = {}
+        self._outputs: list[GenerationOutput] = []
+        self._stopping = False
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="engine", daemon=True)
+        self._thread.start()
+        self._server: EngineServer | None = None
+        self.cache_bytes = plan.cache_bytes
+        self.loaded_bytes = 0  # of the server when it was ready
+
+    def launch(self) -> None:
+        """Start the server, and wait until it is ready. Raise ModelLoadFailed."""
+        asyncio.run_coroutine_threadsafe(self._launch(), self._loop).result()
+
+    async def _launch(self) -> None:
+        self._server = EngineServer(self._plan)
+        try:
+            await self._server.wait_ready()
+        except BaseException:
+            self._server.close()
+            raise
+        self.loaded_bytes = tree_bytes(os.getpid())
+
+    def start(self) -> None:
+        """Begin to watch the server."""
+        asyncio.run_coroutine_threadsafe(self._watch(), self._loop)
+
+    def stop(self) -> None:
+        """End all requests with `cancelled`, and the server with its processes."""
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def submit(self, request: GenerationRequest, arrived_at: float | None = None) -> Usage:
+        """Queue a request and return its prompt's token count. Thread-safe. Raise as `scheduling.Engine.submit`."""
+        self._check(request)
+        generation = self._input_processor.process(request, time.monotonic() if arrived_at is None else arrived_at)
+        with self._lock:
+            if self._stopping:
+                raise EngineOverloaded(
+                    "The model is being unloaded. Try again later.", retry_after=1, reason="stopping"
+                )
+            if self._scheduler.find(generation.request_id):
+                raise InvalidRequest(f"A request with the id {generation.request_id!r} is running. Use another.")
+            self._scheduler.add(generation)
+        self._loop.call_soon_threadsafe(self._begin, generation)
+        return Usage(len(generation.prompt_ids), 0)
+
+    def score(
+        self, request: ScoringRequest, cancelled: threading.Event, arrived_at: float | None = None
+    ) -> Future[ScoringResult]:
+        """Raise InvalidRequest: engines' servers have no scores of answers."""
+        raise self._unsupported("scores of answers", "questions")
+
+    def cancel(self, request_id: str) -> None:
+        """End a request. An unknown id is ignored. Thread-safe."""
+        self._loop.call_soon_threadsafe(self._cancel, request_id)
+
+    def tokenize(self, request: TokenizationRequest) -> TokenizationResult:
+        """Return the tokens of a text or of a conversation. Raise InvalidRequest or ContextLengthExceeded."""
+        return self._input_processor.tokenize(request)
+
+    def detokenize(self, ids: list[int]) -> str:
+        """Return the text of `ids` without special tokens. Raise InvalidRequest for an unknown id."""
+        return self._tokenizer.decode_checked(ids)
+
+    @property
+    def limits(self) -> PromptLimits:
+        return self._input_processor.limits
+
+    def stats(self) -> EngineStats:
+        """Return the counters of the queue. The cache is the server's own."""
+        with self._lock:
+            scheduler, counts = self._scheduler, self._scheduler.counts
+            return EngineStats(
+                running=scheduler.running,
+                waiting=scheduler.waiting,
+                slots=self._plan.options.max_sequences,
+                cache_tokens=scheduler.cache_tokens,
+                cache_capacity=self._plan.options.max_sequences * self._plan.context_size,
+                prefix_cache_queries=counts.prefix_cache_queries,
+                prefix_cache_hits=counts.prefix_cache_hits,
+                preemptions=counts.preemptions,
+                generated_tokens=counts.generated_tokens,
+                queue_counts=tuple(counts.queue_counts),
+                queue_seconds=counts.queue_seconds,
+            )
+
+    def _check(self, request: GenerationRequest) -> None:
+        """Raise InvalidRequest for what the engine's server does not have."""
+        constraint = request.sampling.constraint
+        if request.echo or request.prompt_only:
+            raise self._unsupported("`echo`", "echo")
+        if constraint and constraint.kind not in self._plan.kind.constraints:
+            raise self._unsupported(f"structured output of the kind {constraint.kind}", constraint.parameter)
+        if request.sampling.min_tokens and not self._plan.kind.has_min_tokens:
+            raise self._unsupported("`min_tokens`", "min_tokens")
+        if request.tools and request.tool_choice not in ("auto", "none"):
+            raise self._unsupported("a `tool_choice` other than auto and none", "tool_choice")
+
+    def _unsupported(self, what: str, parameter: str | None) -> InvalidRequest:
+        return InvalidRequest(
+            f"This model runs on {self._plan.kind.name}, which has no {what} here. Load it with `engine` {STOA}.",
+            parameter=parameter,
+        )
+
+    def _begin(self, generation: Generation) -> None:
+        if generation.deadline != float("inf"):
+            self._loop.call_later(max(0.0, generation.deadline - time.monotonic()), self._expire)
+        self._admit()
+
+    def _admit(self) -> None:
+        """Give free slots to waiting sequences, and slots of batch work to interactive requests."""
+        with self._lock:
+            while (plan := self._scheduler.admit(time.monotonic())).admitted:
+                for sequence, _ in plan.preempted:
+                    self._streams.pop(sequence).cancel()
+                for sequence in plan.admitted:
+                    sequence.computed = len(sequence.ids)
+                    self._streams[sequence] = self._loop.create_task(self._stream(sequence))
+
+    async def _stream(self, sequence: Sequence) -> None:
+        """Emit the outputs of a sequence to its end."""
+        error = f"{self._plan.kind.name} ended the answer without its last token. Try again."
+        try:
+            async for event in self._events(sequence):
+                if self._take(sequence, event):
+                    return
+        except (httpx2.HTTPError, OSError, InvalidEvent, InferenceFailed) as failure:
+            logger.warning("engine.stream_failed engine=%s reason=%r", self._plan.kind.name, str(failure))
+            error = f"{self._plan.kind.name} failed: {failure or type(failure).__name__}. Try again."
+        self._end(sequence, _processor(sequence).abort(FinishReason.ERROR, error))
+
+    def _take(self, sequence: Sequence, event: StreamEvent) -> bool:
+        """Emit the outputs of an event. Return whether the sequence has ended."""
+        generation, processor = sequence.generation, _processor(sequence)
+        if event.error:
+            raise InferenceFailed(event.error)
+        if event.cached_tokens is not None and sequence.choice == 0:
+            generation.cached_tokens = event.cached_tokens
+            with self._lock:
+                self._scheduler.counts.prefix_cache_hits += event.cached_tokens
+        tokens = self._whole(event)
+        is_at_end = event.ended and processor.tokens + len(tokens) < processor.max_tokens
+        if is_at_end and (not tokens or tokens[-1].token not in self._eos_ids) and self._eos_ids:
+            tokens = [*tokens, SampledToken(min(self._eos_ids))]  # servers leave the end token out
+        for token in tokens:
+            if generation.prefilled_at is None:
+                generation.prefilled_at = time.monotonic()
+            output = processor.process(_ranked(token, sequence.sampling.logprobs))
+            sequence.ids.append(token.token)
+            sequence.computed += 1
+            generation.completion_tokens += 1
+            with self._lock:
+                self._scheduler.count_token(sequence)
+            if output is not None and output.finish_reason is not None:
+                self._end(sequence, output)
+                return True
+            if output is not None:
+                self._emit_soon(output)
+        return False
+
+    def _whole(self, event: StreamEvent) -> list[SampledToken]:
+        """Return the tokens of an event, with those before its last one that the engine has left out."""
+        if len(event.tokens) != 1 or event.text.isascii():
+            return event.tokens
+        (last,) = event.tokens
+        if len(self._tokenizer.token_bytes(last.token)) >= len(event.text.encode()):
+            return event.tokens
+        *before, end = self._tokenizer.encode(event.text, add_special_tokens=False)
+        return [*map(SampledToken, before), last] if end == last.token else event.tokens
+
+    async def _events(self, sequence: Sequence) -> AsyncIterator[StreamEvent]:
+        assert self._server is not None
+        processor = _processor(sequence)
+        prompt = Prompt(
+            ids=sequence.ids,
+            max_tokens=processor.max_tokens - processor.tokens,
+            min_tokens=max(0, sequence.sampling.min_tokens - processor.tokens),
+            sampling=sequence.sampling,
+        )
+        async with self._server.client.stream(
+            "POST", self._dialect.path, json=self._dialect.request(prompt)
+        ) as response:
+            if response.status_code != 200:
+                raise InferenceFailed(f"status {response.status_code}: {(await response.aread())[:300]!r}")
+            async for data in _event_data(response):
+                yield self._dialect.parse(data)
+
+    def _end(self, sequence: Sequence, output: GenerationOutput) -> None:
+        """Free the slot of a choice and emit its last output, with usage if it is the request's last."""
+        generation, now = sequence.generation, time.monotonic()
+        if sequence not in generation.choices:
+            return
+        if (stream := self._streams.pop(sequence, None)) and stream is not asyncio.current_task(self._loop):
+            stream.cancel()
+        generation.reasoning_tokens += _processor(sequence).reasoning_tokens
+        sequence.computed = 0  # the server's prefix cache is its own
+        completed = output.finish_reason not in (FinishReason.CANCELLED, FinishReason.ERROR)
+        with self._lock:
+            self._scheduler.finish(sequence, now, completed=completed)
+        if not generation.choices:
+            output = msgspec.structs.replace(output, usage=generation.usage(now))
+        self._emit_soon(output)
+        self._loop.call_soon(self._admit)
+
+    def _emit_soon(self, output: GenerationOutput) -> None:
+        """Emit an output with all others of this turn of the event loop."""
+        self._outputs.append(output)
+        if len(self._outputs) == 1:
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        outputs, self._outputs = self._outputs, []
+        if outputs:
+            self._emit(outputs)
+
+    def _cancel(self, request_id: str) -> None:
+        with self._lock:
+            generation = self._scheduler.find(request_id)
+        if generation:
+            self._abort([generation], FinishReason.CANCELLED)
+
+    def _expire(self) -> None:
+        with self._lock:
+            expired = self._scheduler.expired(time.monotonic())
+        self._abort(expired, FinishReason.ERROR, TIMED_OUT, TIMEOUT_CODE)
+
+    def _abort(self, generations: list[Generation], reason: FinishReason, *errors: str) -> None:
+        for generation in generations:
+            for sequence in list(generation.choices):
+                self._end(sequence, _processor(sequence).abort(reason, *errors))
+
+    async def _stop(self) -> None:
+        with self._lock:
+            self._stopping = True
+            generations = self._scheduler.generations()
+        self._abort(generations, FinishReason.CANCELLED)
+        self._flush()
+        if self._server:
+            await self._server.client.aclose()
+            await asyncio.to_thread(self._server.close)
+
+    async def _watch(self) -> None:
+        """End this process when the server ends, does not answer or leaks: the host starts the model again."""
+        assert self._server is not None
+        ended, failures = asyncio.ensure_future(self._server.wait_ended()), 0
+        while failures < MAX_UNHEALTHY and not self._stopping:
+            done, _ = await asyncio.wait({ended}, timeout=HEALTH_SECONDS)
+            if done:
+                return self._give_up(f"ended with status {ended.result()}")
+            failures = 0 if await self._server.is_healthy() else failures + 1
+            used, counted = tree_bytes(os.getpid()), self.loaded_bytes + self.cache_bytes
+            if used > LEAK_FACTOR * counted + LEAK_BYTES:
+                return self._give_up(f"takes {used} bytes of memory, where {counted} were counted")
+        self._give_up(f"did not answer {MAX_UNHEALTHY} health checks")
+
+    def _give_up(self, reason: str) -> None:
+        if not self._stopping:
+            logger.error("engine.server_failed engine=%s", self._plan.kind.name)
+            os.write(2, f"{self._plan.kind.name} {reason}\n".encode())
+            os._exit(SERVER_ENDED_STATUS)
+
+
+def _processor(sequence: Sequence) -> OutputProcessor:
+    assert not isinstance(sequence.output_processor, AnswerProcessor)
+    return sequence.output_processor
+
+
+def _ranked(token: SampledToken, wanted: int | None) -> SampledToken:
+    """Return a token with as many of the most probable tokens as were asked for, the most probable first."""
+    if wanted is None:
+        return token
+    top = sorted(token.top, key=lambda one: -one[1])[:wanted]
+    return token._replace(top=tuple(top))
+
+
+async def _event_data(response: httpx2.Response) -> AsyncIterator[bytes]:
+    """Yield the data of server-sent events."""
+    rest = b""
+    async for piece in response.aiter_raw():
+        *lines, rest = (rest + piece).split(b"\n")
+        if len(rest) > MAX_EVENT_BYTES:
+            raise InvalidEvent(f"an event of more than {MAX_EVENT_BYTES} bytes")
+        for line in lines:
+            if line.startswith(b"data:"):
+                yield line[5:].strip()

@@ -1,0 +1,131 @@
+"""Installed engines: each in a folder of its own, with a virtual environment or a server that is compiled there."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from inference.engine.external.kinds import ENGINE_KINDS, STOA, EngineKind, engine_kind
+
+RECORD = "installed.json"  # written last: a folder without it is not complete
+LLAMA_CPP = "llama.cpp"
+OMITTED = {"vllm": ("torchvision",)}  # its wheel for the CPU does not import beside this torch
+
+Echo = Callable[[str], None]
+
+
+class InstallationFailed(Exception):
+    """A step that failed, with its command's last lines."""
+
+
+class EngineInstallation(msgspec.Struct, frozen=True):
+    """An engine that Stoa knows. version: None for our own. installed: whether a model can be loaded with it here.
+
+    options: what `engine_options` may name, with a description each.
+    """
+
+    name: str
+    version: str | None
+    installed: bool
+    format: str
+    options: dict[str, str]
+
+
+def list_engines(folder: Path) -> list[EngineInstallation]:
+    """Return all engines, ours first. folder: of the installed ones."""
+    ours = EngineInstallation(STOA, None, True, "safetensors, GGUF", {})
+    return [ours, *(_describe(kind, folder) for kind in ENGINE_KINDS.values())]
+
+
+def installed_folder(engines: Path, kind: EngineKind) -> Path:
+    """Return the folder of an engine's version."""
+    return engines / f"{kind.name}-{kind.version}"
+
+
+def is_installed(engines: Path, kind: EngineKind) -> bool:
+    """Return whether the engine is installed to its end."""
+    return (installed_folder(engines, kind) / RECORD).exists()
+
+
+def install_engine(name: str, engines: Path, echo: Echo) -> Path:
+    """Install an engine and return its folder. One that is installed is left as it is.
+
+    Raise InvalidRequest for an unknown name, or InstallationFailed.
+    """
+    kind = engine_kind(name)
+    folder = installed_folder(engines, kind).absolute()
+    if is_installed(engines, kind):
+        echo(f"{name} {kind.version} is installed in {folder}.")
+        return folder
+    if not kind.packages:
+        raise InstallationFailed(
+            f"{name} has no package for this kind of machine. Make a virtual environment in {folder}, install {name} "
+            f"there, and write an empty {RECORD} into it."
+        )
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700, parents=True)
+    (folder / "cache").mkdir()
+    echo(f"Installing {name} {kind.version} in {folder}. This takes minutes.")
+    _run([sys.executable, "-m", "venv", str(folder)], echo)
+    if name == LLAMA_CPP:
+        _compile_llama_cpp(folder, kind, echo)
+    else:
+        _run([*_pip(folder), "install", *kind.packages], echo)
+        if omitted := OMITTED.get(name):
+            _run([*_pip(folder), "uninstall", "--yes", *omitted], echo)
+    (folder / RECORD).write_text(json.dumps({"engine": name, "version": kind.version, "packages": kind.packages}))
+    return folder
+
+
+def _describe(kind: EngineKind, engines: Path) -> EngineInstallation:
+    options = {name: option.description for name, option in kind.options.items()}
+    return EngineInstallation(kind.name, kind.version, is_installed(engines, kind), kind.format, options)
+
+
+def _compile_llama_cpp(folder: Path, kind: EngineKind, echo: Echo) -> None:
+    """Compile llama.cpp's server from the source in the package of its Python bindings."""
+    if not (shutil.which("c++") or shutil.which("g++")):
+        raise InstallationFailed("A C++ compiler is missing. Install g++ (Debian and Ubuntu: apt install g++).")
+    source, build = folder / "source", folder / "build"
+    _run([*_pip(folder), "install", "cmake", "ninja"], echo)
+    _run([*_pip(folder), "download", "--no-deps", "--no-binary", ":all:", "--dest", str(source), *kind.packages], echo)
+    (archive,) = source.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(source, filter="data")
+    (project,) = source.glob("*/vendor/llama.cpp")
+    switches = (
+        "LLAMA_BUILD_TESTS",
+        "LLAMA_BUILD_EXAMPLES",
+        "LLAMA_USE_PREBUILT_UI",
+        "LLAMA_OPENSSL",
+        "BUILD_SHARED_LIBS",
+    )
+    off = [f"-D{name}=OFF" for name in (*switches, "BUILD_SHARED_LIBS")]
+    tools = folder / "bin"
+    _run([str(tools / "cmake"), "-S", str(project), "-B", str(build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+          f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}", *off], echo)  # fmt: skip
+    _run([str(tools / "cmake"), "--build", str(build), "--target", "llama-server"], echo)
+    shutil.copy2(build / "bin" / "llama-server", tools / "llama-server")
+    for leftover in (source, build):
+        shutil.rmtree(leftover)
+
+
+def _pip(folder: Path) -> list[str]:
+    return [str(folder / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+
+
+def _run(command: Sequence[str], echo: Echo) -> None:
+    echo("$ " + " ".join(command))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("STOA_")}
+    finished = subprocess.run(  # noqa: S603
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    if finished.returncode:
+        tail = "\n".join(finished.stdout.splitlines()[-15:])
+        raise InstallationFailed(f"{command[0]} ended with status {finished.returncode}:\n{tail}")

@@ -1,0 +1,79 @@
+"""The launch of an engine's server for a model, with what it needs checked first."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from inference.engine.errors import InvalidRequest
+from inference.engine.external.engine import ExternalEngine
+from inference.engine.external.installation import installed_folder, is_installed
+from inference.engine.external.kinds import (
+    ENGINES_VARIABLE,
+    GGUF,
+    SAFETENSORS,
+    SOCKET_VARIABLE,
+    STOA,
+    EngineKind,
+    check_engine_options,
+    engine_kind,
+)
+from inference.engine.external.server import ServerPlan
+from inference.engine.formats import find_gguf, inspect_model
+from inference.engine.model_status import LoadOptions
+from inference.engine.outputs import GenerationOutput
+from inference.engine.text import Tokenizer
+
+CACHE_VALUE_BYTES = 2
+
+
+def launch_engine(
+    *,
+    path: Path,
+    options: LoadOptions,
+    context_size: int,
+    tokenizer: Tokenizer,
+    eos_ids: frozenset[int],
+    vocabulary: int,
+    emit: Callable[[list[GenerationOutput]], None],
+) -> ExternalEngine:
+    """Return the engine when its server is ready.
+
+    Raise InvalidRequest for options that the engine does not have, or ModelLoadFailed if its server does not start.
+    """
+    kind, gguf = engine_kind(options.engine), find_gguf(path)
+    engines = Path(os.environ.get(ENGINES_VARIABLE, "var/engines"))
+    _check(kind, options, engines, GGUF if gguf else SAFETENSORS)
+    plan = ServerPlan(
+        kind=kind,
+        folder=installed_folder(engines, kind).absolute(),
+        model=(gguf or path).absolute(),
+        socket=Path(os.environ[SOCKET_VARIABLE]).with_suffix(".engine.sock"),
+        options=options,
+        context_size=context_size,
+        cache_bytes=inspect_model(path).cache_values * context_size * options.max_sequences * CACHE_VALUE_BYTES,
+    )
+    engine = ExternalEngine(plan=plan, tokenizer=tokenizer, eos_ids=eos_ids, vocabulary=vocabulary, emit=emit)
+    engine.launch()
+    return engine
+
+
+def _check(kind: EngineKind, options: LoadOptions, engines: Path, file_format: str) -> None:
+    check_engine_options(kind.name, dict(options.engine_options))
+    for name, neutral in (("quantization", "none"), ("cache_dtype", "auto")):
+        if getattr(options, name) != neutral:
+            raise InvalidRequest(
+                f"`{name}` is an option of the engine {STOA}. {kind.name} has these `engine_options`: "
+                f"{', '.join(kind.options)}.",
+                parameter=name,
+            )
+    if file_format != kind.format:
+        raise InvalidRequest(
+            f"{kind.name} reads {kind.format} files, and this model has {file_format}. Load it with another `engine`.",
+            parameter="engine",
+        )
+    if not is_installed(engines, kind):
+        raise InvalidRequest(
+            f"{kind.name} is not installed on this server. An operator installs it with "
+            f"`stoa engines install {kind.name}`.",
+            parameter="engine",
+        )

@@ -1,0 +1,152 @@
+"""An engine's server: its command line, its start until it is ready, and its end."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx2
+
+from inference.engine.errors import ModelLoadFailed
+from inference.engine.external import keeper
+from inference.engine.external.kinds import EngineKind, engine_arguments
+from inference.engine.model_status import LoadOptions
+
+READY_SECONDS = 600.0
+POLL_SECONDS = 0.2
+HEALTH_TIMEOUT_SECONDS = 20.0
+# A server gets these of our environment alone, so no secret of ours.
+PASSED_VARIABLES = ("PATH", "LANG", "TMPDIR", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LD_LIBRARY_PATH")
+GIB = 2**30
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerPlan:
+    """What to run. folder: of the installed engine. socket: of the server, where it can listen on one."""
+
+    kind: EngineKind
+    folder: Path
+    model: Path
+    socket: Path
+    options: LoadOptions
+    context_size: int
+    cache_bytes: int
+    key: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    port: int = field(default_factory=lambda: _free_port())
+
+    @property
+    def has_socket(self) -> bool:
+        return self.kind.name != "sglang"
+
+    def command(self) -> list[str]:
+        """Return the command line of the server."""
+        options, model = self.options, str(self.model)
+        slots, context = str(options.max_sequences), str(self.context_size)
+        extra = engine_arguments(self.kind, dict(options.engine_options))
+        if self.kind.name == "llama.cpp":
+            return [
+                str(self.folder / "bin" / "llama-server"), "--model", model, "--host", str(self.socket),
+                "--parallel", slots, "--ctx-size", str(self.context_size * options.max_sequences),
+                "--batch-size", str(options.batch_size), "--n-gpu-layers", str(options.gpu_layers),
+                "--no-webui", "--no-slots", "--offline", *extra,
+            ]  # fmt: skip
+        if self.kind.name == "vllm":
+            return [
+                str(self.folder / "bin" / "python"), "-m", "vllm.entrypoints.cli.main", "serve", model,
+                "--served-model-name", "model", "--uds", str(self.socket), "--max-num-seqs", slots,
+                "--max-model-len", context, "--max-num-batched-tokens", str(max(options.batch_size, self.context_size)),
+                "--dtype", options.dtype, "--generation-config", "vllm", "--disable-log-stats", *extra,
+            ]  # fmt: skip
+        return [
+            str(self.folder / "bin" / "python"), "-m", "sglang.launch_server", "--model-path", model,
+            "--served-model-name", "model", "--host", "127.0.0.1", "--port", str(self.port),
+            "--context-length", context, "--max-running-requests", slots, "--dtype", options.dtype,
+            "--stream-output", *extra,
+        ]  # fmt: skip
+
+    def environment(self) -> dict[str, str]:
+        """Return the server's environment."""
+        passed = {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
+        cache = str(self.folder / "cache")
+        return passed | {
+            "HOME": cache,
+            "XDG_CACHE_HOME": cache,
+            "HF_HUB_OFFLINE": "1",
+            "VLLM_API_KEY": self.key,
+            "LLAMA_API_KEY": self.key,
+            "SGLANG_API_KEY": self.key,
+            "VLLM_NO_USAGE_STATS": "1",
+            "VLLM_CPU_KVCACHE_SPACE": str(max(1, -(-self.cache_bytes // GIB))),
+            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        }
+
+
+class EngineServer:
+    """A running server. Its output goes to this process's stderr, which the host copies to its log."""
+
+    def __init__(self, plan: ServerPlan) -> None:
+        self.plan = plan
+        transport = httpx2.AsyncHTTPTransport(
+            uds=str(plan.socket) if plan.has_socket else None,
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=plan.options.max_sequences),
+        )
+        self.client = httpx2.AsyncClient(
+            transport=transport,
+            base_url=f"http://127.0.0.1:{plan.port}",
+            headers={"Authorization": f"Bearer {plan.key}"},
+            timeout=httpx2.Timeout(None, connect=HEALTH_TIMEOUT_SECONDS),
+        )
+        plan.socket.unlink(missing_ok=True)
+        self._process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-I", "-S", keeper.__file__, *plan.command()],
+            stdin=subprocess.PIPE,
+            stdout=sys.stderr.fileno(),
+            env=plan.environment(),
+            cwd=plan.folder,
+        )
+
+    @property
+    def exit_status(self) -> int | None:
+        return self._process.poll()
+
+    async def wait_ready(self) -> None:
+        """Return when the server answers. Raise ModelLoadFailed if it ends first or takes too long."""
+        name, deadline = self.plan.kind.name, time.monotonic() + READY_SECONDS
+        while time.monotonic() < deadline:
+            if self.exit_status is not None:
+                raise ModelLoadFailed(f"{name} ended with status {self.exit_status} while it started; see the log.")
+            if await self.is_healthy():
+                return
+            await asyncio.sleep(POLL_SECONDS)
+        raise ModelLoadFailed(f"{name} was not ready after {READY_SECONDS:g} s; see the log.")
+
+    async def is_healthy(self) -> bool:
+        """Return whether the server says that it is ready."""
+        try:
+            return (await self.client.get("/health", timeout=HEALTH_TIMEOUT_SECONDS)).status_code == 200
+        except (httpx2.HTTPError, OSError):
+            return False
+
+    async def wait_ended(self) -> int:
+        """Wait until the server has ended, and return its exit status."""
+        return await asyncio.get_running_loop().run_in_executor(None, self._process.wait)
+
+    def close(self) -> None:
+        """End the server with every process that it has started."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        self._process.wait()
+        self.plan.socket.unlink(missing_ok=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
