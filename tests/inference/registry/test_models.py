@@ -75,23 +75,22 @@ def test_every_model_is_listed_with_its_fields(stoa: RunningServer):
 
 
 @pytest.mark.parametrize(
-    ("body", "field", "words"),
+    ("body", "words"),
     [
-        ({"engine": "ollama"}, "engine", "stoa, vllm, llama.cpp, sglang"),
-        ({"engine_options": {"threads": 2}}, "engine_options", "stoa has no 'threads'"),
-        ({"engine": "llama.cpp", "engine_options": {"host": "0.0.0.0"}}, "engine_options", "threads, cache_type_k"),
-        ({"engine": "llama.cpp", "engine_options": {"threads": "2"}}, "engine_options", "of type int"),
-        ({"engine": "llama.cpp", "engine_options": {"flash_attn": "on --host x"}}, "engine_options", "letters"),
+        ({"engine": "ollama"}, "stoa, vllm, llama.cpp, sglang"),
+        ({"engine_options": {"threads": 2}}, "stoa has no 'threads'"),
+        ({"engine": "llama.cpp", "engine_options": {"host": "::"}}, "threads, cache_type_k"),
+        ({"engine": "llama.cpp", "engine_options": {"threads": "2"}}, "of type int"),
+        ({"engine": "llama.cpp", "engine_options": {"flash_attn": "on --host x"}}, "letters"),
     ],
 )
 def test_an_unknown_engine_or_option_is_refused_with_those_that_exist(
-    stoa: RunningServer, body: dict[str, object], field: str, words: str
+    stoa: RunningServer, body: dict[str, object], words: str
 ):
     answer = stoa.post("/models/idle/load", body)
 
-    error = answer.json()["error"]
-    assert (answer.status_code, error["details"]["field"]) == (400, field)
-    assert words in error["message"]
+    assert answer.status_code == 400
+    assert words in answer.json()["error"]["message"]
 
 
 def test_health_is_public_and_healthy(stoa: RunningServer):
