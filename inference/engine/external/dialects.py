@@ -147,7 +147,7 @@ class LlamaCppDialect:
             "min_p": sampling.min_p,
             "typical_p": 1.0,
             "repeat_penalty": sampling.repeat_penalty,
-            "repeat_last_n": -1,
+            "repeat_last_n": len(prompt.ids) + prompt.max_tokens,  # all
             "presence_penalty": sampling.presence_penalty,
             "frequency_penalty": sampling.frequency_penalty,
             "samplers": ["penalties", "top_k", "top_p", "min_p", "temperature"],

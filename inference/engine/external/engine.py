@@ -1,11 +1,12 @@
 """An external engine behind the engine interface: our queue and our texts, and its server's tokens."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import Future
 
 import httpx2
@@ -186,29 +187,35 @@ class ExternalEngine:
                     self._streams[sequence] = self._loop.create_task(self._stream(sequence))
 
     async def _stream(self, sequence: Sequence) -> None:
-        """Emit the outputs of a sequence to its end."""
-        error = f"{self._plan.kind.name} ended the answer without its last token. Try again."
+        """Emit the outputs of a sequence to its end. An answer that the engine ends itself is read on for its usage."""
+        name, last = self._plan.kind.name, None
+        error = f"{name} ended the answer without its last token. Try again."
         try:
-            async for event in self._events(sequence):
-                if self._take(sequence, event):
-                    return
+            async with contextlib.aclosing(self._events(sequence)) as events:
+                async for event in events:
+                    self._count_cached(sequence, event)
+                    last = last or self._take(sequence, event)
+                    if last and last.finish_reason is FinishReason.STOP and not event.ended:
+                        break
         except (httpx2.HTTPError, OSError, InvalidEvent, InferenceFailed) as failure:
-            logger.warning("engine.stream_failed engine=%s reason=%r", self._plan.kind.name, str(failure))
-            error = f"{self._plan.kind.name} failed: {failure or type(failure).__name__}. Try again."
-        self._end(sequence, _processor(sequence).abort(FinishReason.ERROR, error))
+            logger.warning("engine.stream_failed engine=%s reason=%r", name, str(failure))
+            error = f"{name} failed: {failure or type(failure).__name__}. Try again."
+        self._end(sequence, last or _processor(sequence).abort(FinishReason.ERROR, error))
 
-    def _take(self, sequence: Sequence, event: StreamEvent) -> bool:
-        """Emit the outputs of an event. Return whether the sequence has ended."""
+    def _count_cached(self, sequence: Sequence, event: StreamEvent) -> None:
+        if event.cached_tokens is not None and sequence.choice == 0:
+            sequence.generation.cached_tokens = event.cached_tokens
+            with self._lock:
+                self._scheduler.counts.prefix_cache_hits += event.cached_tokens
+
+    def _take(self, sequence: Sequence, event: StreamEvent) -> GenerationOutput | None:
+        """Emit the outputs of an event. Return the sequence's last one, which is not emitted, if it has ended."""
         generation, processor = sequence.generation, _processor(sequence)
         if event.error:
             raise InferenceFailed(event.error)
-        if event.cached_tokens is not None and sequence.choice == 0:
-            generation.cached_tokens = event.cached_tokens
-            with self._lock:
-                self._scheduler.counts.prefix_cache_hits += event.cached_tokens
         tokens = self._whole(event)
         is_at_end = event.ended and processor.tokens + len(tokens) < processor.max_tokens
-        if is_at_end and (not tokens or tokens[-1].token not in self._eos_ids) and self._eos_ids:
+        if is_at_end and self._eos_ids and (not tokens or tokens[-1].token not in self._eos_ids):
             tokens = [*tokens, SampledToken(min(self._eos_ids))]  # servers leave the end token out
         for token in tokens:
             if generation.prefilled_at is None:
@@ -220,11 +227,10 @@ class ExternalEngine:
             with self._lock:
                 self._scheduler.count_token(sequence)
             if output is not None and output.finish_reason is not None:
-                self._end(sequence, output)
-                return True
+                return output
             if output is not None:
                 self._emit_soon(output)
-        return False
+        return None
 
     def _whole(self, event: StreamEvent) -> list[SampledToken]:
         """Return the tokens of an event, with those before its last one that the engine has left out."""
@@ -236,7 +242,7 @@ class ExternalEngine:
         *before, end = self._tokenizer.encode(event.text, add_special_tokens=False)
         return [*map(SampledToken, before), last] if end == last.token else event.tokens
 
-    async def _events(self, sequence: Sequence) -> AsyncIterator[StreamEvent]:
+    async def _events(self, sequence: Sequence) -> AsyncGenerator[StreamEvent, None]:
         assert self._server is not None
         processor = _processor(sequence)
         prompt = Prompt(

@@ -15,7 +15,7 @@ from inference.engine.external.kinds import ENGINE_KINDS, STOA, EngineKind, engi
 
 RECORD = "installed.json"  # written last: a folder without it is not complete
 LLAMA_CPP = "llama.cpp"
-OMITTED = {"vllm": ("torchvision", "torchaudio")}  # these do not import beside a torch for the CPU
+OMITTED = {"vllm": ("torchvision", "torchaudio", "torchcodec")}  # these do not import beside a torch for the CPU
 
 Echo = Callable[[str], None]
 

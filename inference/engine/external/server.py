@@ -58,7 +58,7 @@ class ServerPlan:
             ]  # fmt: skip
         if self.kind.name == "vllm":
             return [
-                str(self.folder / "bin" / "python"), "-m", "vllm.entrypoints.cli.main", "serve", model,
+                str(self.folder / "bin" / "python"), "-m", "vllm.entrypoints.openai.api_server", "--model", model,
                 "--served-model-name", "model", "--uds", str(self.socket), "--max-num-seqs", slots,
                 "--max-model-len", context, "--max-num-batched-tokens", str(max(options.batch_size, self.context_size)),
                 "--dtype", options.dtype, "--generation-config", "vllm", "--disable-log-stats", *extra,
