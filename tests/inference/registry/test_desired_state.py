@@ -32,7 +32,7 @@ from tests.inference.engine.processes import RunningHost, eventually_in_state, r
 from tests.inference.running_server import TALKER_CONFIG, RunningServer, add_model, running_server, start_server
 
 NOW = timezone.now()
-OPTIONS = LoadOptions(context_size=32, quantization="int8")
+OPTIONS = LoadOptions(context_size=32, engine="llama.cpp", engine_options=(("flash_attn", "on"), ("threads", 2)))
 
 
 @pytest.mark.django_db
