@@ -46,7 +46,7 @@ class TextsRefused(EmbeddingsRefused):
     """The model server refuses these texts: one of them may be too long for the model."""
 
 
-_clients: dict[tuple[str, str, float], "EmbeddingsClient"] = {}
+_clients: dict[tuple[str, str, float, bool], "EmbeddingsClient"] = {}
 _creation = threading.Lock()
 
 
@@ -62,9 +62,11 @@ class _Response(msgspec.Struct):
 class EmbeddingsClient:
     """Client of one server for one purpose, whose calls share a time limit and a breaker. Threads may share it."""
 
-    def __init__(self, *, base_url: str, api_key: str, timeout_seconds: float) -> None:
+    def __init__(self, *, base_url: str, api_key: str, timeout_seconds: float, is_background: bool = False) -> None:
         self._url = f"{base_url.rstrip('/')}/embeddings"
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        if is_background:
+            self._headers["Priority"] = "u=7"  # RFC 9218: the lowest urgency
         self._http = sync_http_client(timeout_seconds=timeout_seconds, max_bytes=MAX_RESPONSE_BYTES)
         self._breaker = CircuitBreaker(max_failures=MAX_FAILURES, cooldown_seconds=COOLDOWN_SECONDS)
         self._lock = threading.Lock()
@@ -136,12 +138,19 @@ class EmbeddingsClient:
             self._slots.release()
 
 
-def embeddings_client(*, base_url: str, api_key: str, timeout_seconds: float) -> EmbeddingsClient:
-    """Return this process's only client, with its breaker and connections, for these arguments."""
-    key = (base_url, api_key, timeout_seconds)
+def embeddings_client(
+    *, base_url: str, api_key: str, timeout_seconds: float, is_background: bool = False
+) -> EmbeddingsClient:
+    """Return this process's only client, with its breaker and connections, for these arguments.
+
+    is_background: nobody waits for the vectors. Stoa's model server then makes them on one core.
+    """
+    key = (base_url, api_key, timeout_seconds, is_background)
     with _creation:
         if key not in _clients:
-            _clients[key] = EmbeddingsClient(base_url=base_url, api_key=api_key, timeout_seconds=timeout_seconds)
+            _clients[key] = EmbeddingsClient(
+                base_url=base_url, api_key=api_key, timeout_seconds=timeout_seconds, is_background=is_background
+            )
         return _clients[key]
 
 

@@ -4,7 +4,8 @@ from inference.access.docs import EMBEDDING_MODEL, OperationDocs
 
 _ERRORS_TEXT = """It needs the permission `run_inference`. It answers 404 for an unknown model, 400 for a model that
     is not loaded or makes no embeddings, 400 with the code `CONTEXT_LENGTH_EXCEEDED` for a text that is too long,
-    and 429 over a limit."""
+    and 429 over a limit. A request with the header `Priority: u=7` (RFC 9218; `u=6` too) is background work:
+    it runs after others and on one core."""
 
 EMBEDDINGS = OperationDocs(
     summary="Embed texts",

@@ -1,6 +1,9 @@
 """Views of embeddings."""
 
 import base64
+import re
+
+from django.http import HttpRequest
 
 from inference.access.operations import OperationCall, operation
 from inference.embeddings import schema, services
@@ -10,6 +13,8 @@ from inference.protocol.openai.embeddings import OpenAIEmbedding, OpenAIEmbeddin
 from inference.protocol.token_usage import EmbeddingsTokenUsage
 from shared.accounts.roles import Permission
 from shared.observability.request_id import current_request_id
+
+BACKGROUND = re.compile(r"(?:^|,)\s*u=[67]\s*(?:,|$)")  # the two lowest urgencies of the header Priority (RFC 9218)
 
 
 @operation(
@@ -21,7 +26,7 @@ from shared.observability.request_id import current_request_id
     idempotent=True,
 )
 async def embeddings(call: OperationCall[EmbeddingsRequest]) -> EmbeddingsResponse:
-    request = EmbeddingRequest(request_id=current_request_id(), texts=call.body.texts())
+    request = _request(call.request, call.body.texts())
     result = await services.embed(caller=call.caller, model_id=call.body.model, request=request)
     return EmbeddingsResponse(
         model=call.body.model,
@@ -42,7 +47,7 @@ async def embeddings(call: OperationCall[EmbeddingsRequest]) -> EmbeddingsRespon
     idempotent=True,
 )
 async def openai_embeddings(call: OperationCall[OpenAIEmbeddingsRequest]) -> OpenAIEmbeddingsResponse:
-    request = EmbeddingRequest(request_id=current_request_id(), texts=call.body.texts())
+    request = _request(call.request, call.body.texts())
     result = await services.embed(
         caller=call.caller, model_id=call.body.model, request=request, dimensions=call.body.dimensions
     )
@@ -55,6 +60,11 @@ async def openai_embeddings(call: OperationCall[OpenAIEmbeddingsRequest]) -> Ope
         model=call.body.model,
         usage=EmbeddingsTokenUsage(result.prompt_tokens, result.prompt_tokens),
     )
+
+
+def _request(http_request: HttpRequest, texts: tuple[str | tuple[int, ...], ...]) -> EmbeddingRequest:
+    is_background = BACKGROUND.search(http_request.headers.get("Priority", "")) is not None
+    return EmbeddingRequest(request_id=current_request_id(), texts=texts, batch=is_background, one_core=is_background)
 
 
 def _encode(vector: bytes, encoding_format: str | None) -> list[float] | str:

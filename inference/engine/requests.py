@@ -122,12 +122,14 @@ class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     user: users take turns.
     batch: background work, which runs after interactive requests.
+    one_core: it leaves the other cores to what else runs on the machine.
     """
 
     request_id: str
     texts: tuple[str | tuple[int, ...], ...]
     user: str = ""
     batch: bool = False
+    one_core: bool = False
 
 
 class ScoringQuestion(msgspec.Struct, frozen=True, array_like=True):

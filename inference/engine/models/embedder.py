@@ -57,7 +57,7 @@ class Embedder(Encoder):
             )
             for index, text in enumerate(request.texts)
         ]
-        vectors = self.run(texts, cancelled)
+        vectors = self.run(texts, cancelled, one_core=request.one_core)
         return EmbeddingResult(
             request_id=request.request_id,
             dimensions=len(vectors[0]) // 4,

@@ -29,12 +29,14 @@ LENGTH_STEP = 16  # texts of lengths up to the same multiple are batched togethe
 class _EncoderJob:
     """The texts of one request.
 
+    one_core: its texts never run on several cores at once.
     pending: indices of texts that are still to run, longest last.
     rows: results of the texts, packed; empty before they have run.
     """
 
     texts: Sequence[EncodedText]
     cancelled: threading.Event
+    one_core: bool = False
     pending: list[int] = field(init=False)
     rows: list[bytes] = field(init=False)
     done: "Future[list[bytes]]" = field(default_factory=Future)
@@ -89,16 +91,17 @@ class Encoder:
         with self._lock:
             return sum(len(job.pending) for job in self._jobs)
 
-    def run(self, texts: Sequence[EncodedText], cancelled: threading.Event) -> list[bytes]:
+    def run(self, texts: Sequence[EncodedText], cancelled: threading.Event, *, one_core: bool = False) -> list[bytes]:
         """Return the rows of the texts, each as little-endian float32.
 
         cancelled: when it is set, the remaining texts are dropped.
+        one_core: leave the other cores to what else runs on the machine.
         Raise InferenceFailed for a row that is not finite; CancelledError if cancelled.
         """
-        job = _EncoderJob(texts, cancelled)
+        job = _EncoderJob(texts, cancelled, one_core)
         with self._lock:
             self._jobs.append(job)
-        for _ in range(min(self._threads, len(texts))):
+        for _ in range(1 if one_core else min(self._threads, len(texts))):
             self._runners.submit(self._run_batches)
         return job.done.result()
 
@@ -157,7 +160,7 @@ class Encoder:
     def _next_batch(self) -> list[tuple[_EncoderJob, int]]:
         """Return the longest text of the next job in turn, with the longest texts of all jobs up to its length.
 
-        Set the threads of this batch: all if no other batch runs or waits.
+        Set the threads of this batch: all if no other batch runs or waits, and it may have more than one.
         """
         with self._lock:
             self._drop_cancelled()
@@ -172,7 +175,7 @@ class Encoder:
             while len(batch) < size and (job := self._longest_within(longest)):
                 batch.append((job, job.pending.pop()))
             self._running += 1
-            is_alone = self._running == 1 and not any(job.pending for job in self._jobs)
+            is_alone = self._running == 1 and not any(job.pending for job in self._jobs) and not first.one_core
         torch.set_num_threads(self._threads if is_alone else 1)
         return batch
 

@@ -3,6 +3,7 @@ asks for by itself, OpenAI's own too; so that it is strict where numbers are ask
 
 from collections.abc import Iterator
 
+import httpx2
 import openai
 import pytest
 
@@ -51,6 +52,17 @@ def test_2048_inputs_are_embedded_in_order_and_one_more_is_refused(stoa: Running
     assert [one["embedding"][0] for one in answer.json()["data"]] == [len(text) for text in texts]
     assert refused.status_code == 400
     assert "2048" in refused.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/embeddings"])
+def test_background_work_is_told_by_the_priority_header(stoa: RunningServer, path: str):
+    last = {}
+    for priority in ("", "u=3", "u=5, i", "u=6", "u=7", "i, u=7", "u=77", "nonsense"):
+        headers = stoa.headers() | {"Priority": priority}
+        answer = httpx2.post(stoa.url + path, json={"model": "embedder", "input": "abc"}, headers=headers, timeout=60)
+        last[priority] = answer.json()["data"][0]["embedding"][-1]
+
+    assert [priority for priority, number in last.items() if number == 2] == ["u=6", "u=7", "i, u=7"]
 
 
 def test_fewer_dimensions_are_the_first_numbers_scaled_to_length_one(client: openai.OpenAI):

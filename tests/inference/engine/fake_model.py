@@ -297,7 +297,8 @@ class FakeEmbedder(FakeEncoder):
     def embed(self, request: EmbeddingRequest, cancelled: threading.Event) -> EmbeddingResult:
         if "for ever" in request.texts:
             cancelled.wait()
-        vectors = tuple(struct.pack("<2f", len(text), 1.0) for text in request.texts)
+        last = 2.0 if request.one_core and request.batch else 1.0
+        vectors = tuple(struct.pack("<2f", len(text), last) for text in request.texts)
         return EmbeddingResult(request_id=request.request_id, dimensions=2, vectors=vectors, prompt_tokens=1)
 
 

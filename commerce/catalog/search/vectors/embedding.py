@@ -189,4 +189,5 @@ def _client() -> EmbeddingsClient:
         base_url=settings.DESCRIPTIONS_BASE_URL,
         api_key=settings.DESCRIPTIONS_API_KEY,
         timeout_seconds=CALL_TIMEOUT_SECONDS,
+        is_background=True,
     )

@@ -4,10 +4,11 @@ import importlib.util
 import json
 import shutil
 import time
+from collections.abc import Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 from random import Random
-from threading import Barrier, Event
+from threading import Barrier, Event, Lock
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from inference.engine.model_status import LoadOptions
 from inference.engine.models.embedder import Embedder
 from inference.engine.models.linear import packs
 from inference.engine.requests import EmbeddingRequest, TokenizationRequest
+from inference.engine.text import EncodedText
 from inference.engine.text.tokenizer import MANY_CHARACTERS
 from tests.inference.engine.tiny_models import PAD, byte_tokenizer, letter_tokenizer, save_causal
 
@@ -160,6 +162,30 @@ def test_batches_that_fail_at_once_fail_their_request_once(
             embed(embedder, *["lamp"] * 64)
     assert (embedder.waiting, embedder._running) == (0, 0)
     np.testing.assert_allclose(embed(embedder, *TEXTS), whole, atol=1e-5)
+
+
+def test_a_request_on_one_core_never_has_two(encoder_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = load(encoder_folder)
+    whole = embed(embedder, *TEXTS)
+    run, alone, threads = embedder._run, Lock(), []
+
+    def watched(batch: Sequence[EncodedText]) -> torch.Tensor:
+        assert alone.acquire(blocking=False)
+        threads.append(torch.get_num_threads())
+        try:
+            return run(batch)
+        finally:
+            alone.release()
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor(2) as runners:
+        patch.setattr(embedder, "_runners", runners)  # as on two cores
+        patch.setattr(embedder, "_threads", 2)
+        patch.setattr(embedder, "_run", watched)
+        request = EmbeddingRequest(request_id="one", texts=TEXTS * 20, one_core=True)
+        vectors = embedder.embed(request, Event()).vectors
+    assert (len(threads) > 1, set(threads)) == (True, {1})
+    rows = np.stack([np.frombuffer(vector, dtype="<f4") for vector in vectors[: len(TEXTS)]])
+    np.testing.assert_allclose(rows, whole, atol=1e-5)
 
 
 def test_a_causal_architecture_without_a_head_is_an_embedder(tmp_path: Path) -> None:
