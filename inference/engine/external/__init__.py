@@ -13,6 +13,7 @@ from inference.engine.external.kinds import (
     ENGINES_VARIABLE,
     SOCKET_VARIABLE,
     STOA,
+    cache_bytes,
     check_engine_options,
 )
 
@@ -24,6 +25,7 @@ __all__ = [
     "STOA",
     "EngineInstallation",
     "InstallationFailed",
+    "cache_bytes",
     "check_engine_options",
     "descendants",
     "install_engine",

@@ -26,26 +26,36 @@ class InvalidEvent(Exception):
 
 @dataclass(frozen=True)
 class StreamEvent:
-    """Tokens of an event. ended: the engine ends the sequence here. cached_tokens: of the prompt, once known.
+    """Tokens of an event. cached_tokens: of the prompt, once known.
 
+    ended: why the engine ends the sequence here, `stop` or `length` or another of its reasons.
     text: of the event, from an engine that sends only the last token of a character.
+    total: tokens of the sequence so far, from an engine whose events may repeat earlier ones.
     """
 
     tokens: list[SampledToken]
-    ended: bool = False
+    ended: str | None = None
     cached_tokens: int | None = None
     error: str | None = None
     text: str = ""
+    total: int | None = None
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """What is sent of a sequence: prompt and tokens so far, and how many may follow at most and at least."""
+    """What is sent of a sequence: prompt and tokens so far, and how many may follow at most and at least.
+
+    slot: its place, which one sequence has at a time. salt: differs between users, who must not share cached prefixes.
+    reuses_slot: the last sequence in this slot was of the same user.
+    """
 
     ids: list[int]
     max_tokens: int
     min_tokens: int
     sampling: SamplingParams
+    slot: int
+    salt: str
+    reuses_slot: bool
 
 
 class Dialect(Protocol):
@@ -63,9 +73,17 @@ class _Choice(msgspec.Struct):
     finish_reason: str | None = None
 
 
+class _PromptDetails(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens_details: _PromptDetails | None = None
+
+
 class _Completion(msgspec.Struct):
     choices: list[_Choice] = []
-    usage: dict[str, Any] | None = None
+    usage: _Usage | None = None
     error: Any = None
 
 
@@ -96,6 +114,7 @@ class VllmDialect:
             "skip_special_tokens": False,
             "stream": True,
             "stream_options": {"include_usage": True},
+            "cache_salt": prompt.salt,
             **({"seed": sampling.seed % 2**63} if sampling.seed is not None else {}),
             **({"logit_bias": _by_text(sampling.logit_bias)} if sampling.logit_bias else {}),
             **({"structured_outputs": _structured(sampling.constraint)} if sampling.constraint else {}),
@@ -107,12 +126,12 @@ class VllmDialect:
         event = _decode(data, _Completion)
         if event.error:
             return StreamEvent([], error=_error_text(event.error))
-        details = (event.usage or {}).get("prompt_tokens_details") or {}
-        cached = details.get("cached_tokens") if event.usage is not None else None
+        details = event.usage.prompt_tokens_details if event.usage else None
+        cached = details.cached_tokens if details else None
         if not event.choices:
             return StreamEvent([], cached_tokens=cached)
         choice = event.choices[0]
-        return StreamEvent(_with_logprobs(choice), choice.finish_reason is not None, cached)
+        return StreamEvent(_with_logprobs(choice), choice.finish_reason, cached)
 
 
 class _LlamaTop(msgspec.Struct):
@@ -121,11 +140,16 @@ class _LlamaTop(msgspec.Struct):
     top_logprobs: list["_LlamaTop"] = []
 
 
+class _LlamaTimings(msgspec.Struct):
+    cache_n: int | None = None
+
+
 class _LlamaEvent(msgspec.Struct):
     content: str = ""
     tokens: list[int] = []
     stop: bool = False
-    timings: dict[str, Any] | None = None
+    stop_type: str = ""
+    timings: _LlamaTimings | None = None
     completion_probabilities: list[_LlamaTop] = []
     error: Any = None
 
@@ -155,7 +179,8 @@ class LlamaCppDialect:
             "ignore_eos": sampling.ignore_eos,
             "n_probs": 0 if sampling.logprobs is None else max(1, sampling.logprobs),
             "return_tokens": True,
-            "cache_prompt": True,
+            "id_slot": prompt.slot,
+            "cache_prompt": prompt.reuses_slot,
             "stream": True,
             **({"logit_bias": bias} if bias else {}),
             **({"json_schema": _schema(sampling.constraint)} if sampling.constraint else {}),
@@ -169,11 +194,18 @@ class LlamaCppDialect:
         for index, found in enumerate(event.completion_probabilities[: len(tokens)]):
             top = tuple((one.id, one.logprob or 0.0) for one in found.top_logprobs)
             tokens[index] = SampledToken(tokens[index].token, found.logprob, top)
-        return StreamEvent(tokens, event.stop, (event.timings or {}).get("cache_n"), text=event.content)
+        ended = {"limit": "length"}.get(event.stop_type, "stop") if event.stop else None
+        cached = event.timings.cache_n if event.timings else None
+        return StreamEvent(tokens, ended, cached, text=event.content)
+
+
+class _SglangEnd(msgspec.Struct):
+    type: str
 
 
 class _SglangMeta(msgspec.Struct):
-    finish_reason: dict[str, Any] | None = None
+    finish_reason: _SglangEnd | None = None
+    completion_tokens: int | None = None
     cached_tokens: int | None = None
     output_token_logprobs: list[Any] = []
     output_top_logprobs: list[Any] = []
@@ -186,7 +218,7 @@ class _SglangEvent(msgspec.Struct):
 
 
 class SglangDialect:
-    """Completions of SGLang: its own route. With `--stream-output` an event has the tokens since the last one."""
+    """Completions of SGLang: its own route, whose events have all tokens so far, or those since the last event."""
 
     path = "/generate"
 
@@ -218,6 +250,7 @@ class SglangDialect:
             "stream": True,
             "return_logprob": sampling.logprobs is not None,
             "top_logprobs_num": sampling.logprobs or 0,
+            "extra_key": prompt.salt,
         }
 
     def parse(self, data: bytes) -> StreamEvent:
@@ -236,7 +269,8 @@ class SglangDialect:
                 tokens[index] = SampledToken(tokens[index].token, float(one[0]), top)
         except (IndexError, TypeError, ValueError) as error:
             raise InvalidEvent("log probabilities of an unknown form") from error
-        return StreamEvent(tokens, meta.finish_reason is not None, meta.cached_tokens)
+        ended = meta.finish_reason.type if meta.finish_reason else None
+        return StreamEvent(tokens, ended, meta.cached_tokens, total=meta.completion_tokens)
 
 
 def dialect_of(kind: EngineKind) -> Dialect:
@@ -253,7 +287,7 @@ def _decode(data: bytes, form: type[Form]) -> Form:
     try:
         return msgspec.json.decode(data, type=form)
     except (msgspec.DecodeError, ValueError) as error:
-        raise InvalidEvent(f"not an event of its documented form: {data[:80]!r}") from error
+        raise InvalidEvent("an event is not of its documented form") from error
 
 
 def _error_text(error: Any) -> str:
@@ -284,8 +318,8 @@ def _with_logprobs(choice: _Choice) -> list[SampledToken]:
         tokens = []
         for index, token in enumerate(choice.token_ids):
             others = (ranked[index] if index < len(ranked) else None) or {}
-            top = tuple((int(name.partition(":")[2]), value) for name, value in others.items())
-            tokens.append(SampledToken(token, values[index], top))
+            top = tuple((int(name.partition(":")[2]), float(value)) for name, value in others.items())
+            tokens.append(SampledToken(token, float(values[index]), top))
         return tokens
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise InvalidEvent("log probabilities of an unknown form") from error

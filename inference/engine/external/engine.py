@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import hmac
 import logging
 import os
 import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import Future
+from dataclasses import replace
 
 import httpx2
 import msgspec
@@ -21,6 +23,7 @@ from inference.engine.outputs import FinishReason, GenerationOutput, ScoringResu
 from inference.engine.process_memory import tree_bytes
 from inference.engine.prompt_limits import PromptLimits
 from inference.engine.requests import GenerationRequest, ScoringRequest, TokenizationRequest
+from inference.engine.sampling import SamplingParams
 from inference.engine.sampling.sampler import SampledToken
 from inference.engine.scheduling import AnswerProcessor, Generation, Scheduler, Sequence
 from inference.engine.scheduling.engine import TIMED_OUT, TIMEOUT_CODE, Emit
@@ -63,7 +66,10 @@ class ExternalEngine:
             batch_size=options.batch_size,
             max_queue=options.max_queue,
             max_queue_tokens=options.max_queue_tokens,
+            reuses_prefixes=False,  # the server has its own cache
         )
+        self._vocabulary = vocabulary
+        self._slot_users: dict[int, str] = {}
         self._lock = threading.Lock()  # of the scheduler
         self._streams: dict[Sequence, asyncio.Task[None]] = {}
         self._outputs: list[GenerationOutput] = []
@@ -72,6 +78,7 @@ class ExternalEngine:
         self._thread = threading.Thread(target=self._loop.run_forever, name="engine", daemon=True)
         self._thread.start()
         self._server: EngineServer | None = None
+        self.kind = plan.kind
         self.cache_bytes = plan.cache_bytes
         self.loaded_bytes = 0  # of the server when it was ready
 
@@ -102,6 +109,8 @@ class ExternalEngine:
         """Queue a request and return its prompt's token count. Thread-safe. Raise as `scheduling.Engine.submit`."""
         self._check(request)
         generation = self._input_processor.process(request, time.monotonic() if arrived_at is None else arrived_at)
+        for choice in generation.choices:
+            choice.is_preemptible = _is_preemptible(choice.sampling)
         with self._lock:
             if self._stopping:
                 raise EngineOverloaded(
@@ -158,16 +167,18 @@ class ExternalEngine:
         constraint = request.sampling.constraint
         if request.echo or request.prompt_only:
             raise self._unsupported("`echo`", "echo")
-        if constraint and constraint.kind not in self._plan.kind.constraints:
+        if constraint and constraint.kind not in self.kind.constraints:
             raise self._unsupported(f"structured output of the kind {constraint.kind}", constraint.parameter)
-        if request.sampling.min_tokens and not self._plan.kind.has_min_tokens:
+        if request.sampling.min_tokens and not self.kind.has_min_tokens:
             raise self._unsupported("`min_tokens`", "min_tokens")
+        if request.tools and not request.parallel_tool_calls:
+            raise self._unsupported("limit of tool calls", "parallel_tool_calls")
         if request.tools and request.tool_choice not in ("auto", "none"):
             raise self._unsupported("a `tool_choice` other than auto and none", "tool_choice")
 
     def _unsupported(self, what: str, parameter: str | None) -> InvalidRequest:
         return InvalidRequest(
-            f"This model runs on {self._plan.kind.name}, which has no {what} here. Load it with `engine` {STOA}.",
+            f"This model runs on {self.kind.name}, which has no {what} here. Load it with `engine` {STOA}.",
             parameter=parameter,
         )
 
@@ -183,30 +194,35 @@ class ExternalEngine:
                 for sequence, _ in plan.preempted:
                     self._streams.pop(sequence).cancel()
                 for sequence in plan.admitted:
-                    sequence.computed = len(sequence.ids)
                     self._streams[sequence] = self._loop.create_task(self._stream(sequence))
 
     async def _stream(self, sequence: Sequence) -> None:
         """Emit the outputs of a sequence to its end. An answer that the engine ends itself is read on for its usage."""
-        name, last = self._plan.kind.name, None
+        name, last, generation = self.kind.name, None, sequence.generation
+        # A request's cached tokens are those of its first choice, when that begins.
+        is_counted = sequence.choice != 0 or len(sequence.ids) > len(generation.prompt_ids)
         error = f"{name} ended the answer without its last token. Try again."
         try:
             async with contextlib.aclosing(self._events(sequence)) as events:
                 async for event in events:
-                    self._count_cached(sequence, event)
+                    if event.cached_tokens is not None and not is_counted:
+                        is_counted = True
+                        self._count_cached(generation, event.cached_tokens)
                     last = last or self._take(sequence, event)
                     if last and last.finish_reason is FinishReason.STOP and not event.ended:
                         break
-        except (httpx2.HTTPError, OSError, InvalidEvent, InferenceFailed) as failure:
+        except (InvalidEvent, InferenceFailed) as failure:
             logger.warning("engine.stream_failed engine=%s reason=%r", name, str(failure))
-            error = f"{name} failed: {failure or type(failure).__name__}. Try again."
+            error = f"{name} failed: {failure}. Try again."
+        except Exception as failure:  # whatever a server makes of its documented forms
+            logger.warning("engine.stream_failed engine=%s reason=%s", name, type(failure).__name__)
+            error = f"{name} failed: {type(failure).__name__}. Try again."
         self._end(sequence, last or _processor(sequence).abort(FinishReason.ERROR, error))
 
-    def _count_cached(self, sequence: Sequence, event: StreamEvent) -> None:
-        if event.cached_tokens is not None and sequence.choice == 0:
-            sequence.generation.cached_tokens = event.cached_tokens
-            with self._lock:
-                self._scheduler.counts.prefix_cache_hits += event.cached_tokens
+    def _count_cached(self, generation: Generation, tokens: int) -> None:
+        generation.cached_tokens = max(0, min(tokens, len(generation.prompt_ids)))
+        with self._lock:
+            self._scheduler.counts.prefix_cache_hits += generation.cached_tokens
 
     def _take(self, sequence: Sequence, event: StreamEvent) -> GenerationOutput | None:
         """Emit the outputs of an event. Return the sequence's last one, which is not emitted, if it has ended."""
@@ -214,10 +230,13 @@ class ExternalEngine:
         if event.error:
             raise InferenceFailed(event.error)
         tokens = self._whole(event)
-        is_at_end = event.ended and processor.tokens + len(tokens) < processor.max_tokens
-        if is_at_end and self._eos_ids and (not tokens or tokens[-1].token not in self._eos_ids):
+        if event.ended not in (None, "stop", "length"):
+            raise InferenceFailed(f"it ended the answer with {event.ended[:30]!r}")
+        if event.ended == "stop" and self._eos_ids and (not tokens or tokens[-1].token not in self._eos_ids):
             tokens = [*tokens, SampledToken(min(self._eos_ids))]  # servers leave the end token out
         for token in tokens:
+            if not 0 <= token.token < self._vocabulary:
+                raise InvalidEvent("a token that the model does not have")
             if generation.prefilled_at is None:
                 generation.prefilled_at = time.monotonic()
             output = processor.process(_ranked(token, sequence.sampling.logprobs))
@@ -230,17 +249,19 @@ class ExternalEngine:
                 return output
             if output is not None:
                 self._emit_soon(output)
+        if event.ended == "length":  # before our count: some tokens did not come
+            return processor.finish_early()
         return None
 
     def _whole(self, event: StreamEvent) -> list[SampledToken]:
-        """Return the tokens of an event, with those before its last one that the engine has left out."""
+        """Return the new tokens of an event, with those before its last one that the engine has left out."""
         if len(event.tokens) != 1 or event.text.isascii():
             return event.tokens
-        (last,) = event.tokens
-        if len(self._tokenizer.token_bytes(last.token)) >= len(event.text.encode()):
-            return event.tokens
-        *before, end = self._tokenizer.encode(event.text, add_special_tokens=False)
-        return [*map(SampledToken, before), last] if end == last.token else event.tokens
+        (last,), text = event.tokens, event.text.encode()
+        ids = self._tokenizer.encode(event.text, add_special_tokens=False)
+        while ids and b"".join(map(self._tokenizer.token_bytes, ids)) != text:
+            ids = ids[1:]  # a tokenizer may begin a text with a space
+        return [*map(SampledToken, ids[:-1]), last] if ids[-1:] == [last.token] else event.tokens
 
     async def _events(self, sequence: Sequence) -> AsyncGenerator[StreamEvent, None]:
         assert self._server is not None
@@ -250,14 +271,27 @@ class ExternalEngine:
             max_tokens=processor.max_tokens - processor.tokens,
             min_tokens=max(0, sequence.sampling.min_tokens - processor.tokens),
             sampling=sequence.sampling,
+            slot=sequence.slot,
+            salt=self._salt(sequence.generation.user),
+            reuses_slot=self._slot_users.get(sequence.slot) == sequence.generation.user,
         )
+        self._slot_users[sequence.slot] = sequence.generation.user
+        total = 0
         async with self._server.client.stream(
             "POST", self._dialect.path, json=self._dialect.request(prompt)
         ) as response:
             if response.status_code != 200:
-                raise InferenceFailed(f"status {response.status_code}: {(await response.aread())[:300]!r}")
+                raise InferenceFailed(f"it refused the request with status {response.status_code}")
             async for data in _event_data(response):
-                yield self._dialect.parse(data)
+                event = self._dialect.parse(data)
+                if event.total is not None:
+                    new, total = max(0, event.total - total), max(event.total, total)
+                    event = replace(event, tokens=event.tokens[-new:] if new else [])
+                yield event
+
+    def _salt(self, user: str) -> str:
+        """Return what keeps a user's cached prefixes from others: a hit would reveal their prompts."""
+        return hmac.new(self._plan.key.encode(), user.encode(), "sha256").hexdigest()
 
     def _end(self, sequence: Sequence, output: GenerationOutput) -> None:
         """Free the slot of a choice and emit its last output, with usage if it is the request's last."""
@@ -329,14 +363,23 @@ class ExternalEngine:
 
     def _give_up(self, reason: str) -> None:
         if not self._stopping:
-            logger.error("engine.server_failed engine=%s", self._plan.kind.name)
-            os.write(2, f"{self._plan.kind.name} {reason}\n".encode())
+            logger.error("engine.server_failed engine=%s", self.kind.name)
+            os.write(2, f"{self.kind.name} {reason}\n".encode())
             os._exit(SERVER_ENDED_STATUS)
 
 
 def _processor(sequence: Sequence) -> OutputProcessor:
     assert not isinstance(sequence.output_processor, AnswerProcessor)
     return sequence.output_processor
+
+
+def _is_preemptible(sampling: SamplingParams) -> bool:
+    """Return whether a sequence could go on from its tokens as if nothing had happened.
+
+    A structure would begin anew, random numbers would repeat, and penalties would take the output for the prompt.
+    """
+    penalties = sampling.presence_penalty or sampling.frequency_penalty
+    return sampling.constraint is None and sampling.seed is None and not penalties
 
 
 def _ranked(token: SampledToken, wanted: int | None) -> SampledToken:

@@ -17,6 +17,22 @@ RECORD = "installed.json"  # written last: a folder without it is not complete
 LLAMA_CPP = "llama.cpp"
 OMITTED = {"vllm": ("torchvision", "torchaudio", "torchcodec")}  # these do not import beside a torch for the CPU
 
+# What builds packages gets these variables alone, so no secret of ours.
+PASSED_VARIABLES = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "TMPDIR",
+    "PIP_",
+    "SSL_",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "CC",
+    "CXX",
+    "CMAKE_",
+)
+
 Echo = Callable[[str], None]
 
 
@@ -99,14 +115,8 @@ def _compile_llama_cpp(folder: Path, kind: EngineKind, echo: Echo) -> None:
     with tarfile.open(archive) as packed:
         packed.extractall(source, filter="data")
     (project,) = source.glob("*/vendor/llama.cpp")
-    switches = (
-        "LLAMA_BUILD_TESTS",
-        "LLAMA_BUILD_EXAMPLES",
-        "LLAMA_USE_PREBUILT_UI",
-        "LLAMA_OPENSSL",
-        "BUILD_SHARED_LIBS",
-    )
-    off = [f"-D{name}=OFF" for name in (*switches, "BUILD_SHARED_LIBS")]
+    parts = ("BUILD_TESTS", "BUILD_EXAMPLES", "USE_PREBUILT_UI", "OPENSSL")
+    off = [f"-D{name}=OFF" for name in ("BUILD_SHARED_LIBS", *(f"LLAMA_{part}" for part in parts))]
     tools = folder / "bin"
     _run([str(tools / "cmake"), "-S", str(project), "-B", str(build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
           f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}", *off], echo)  # fmt: skip
@@ -122,7 +132,7 @@ def _pip(folder: Path) -> list[str]:
 
 def _run(command: Sequence[str], echo: Echo) -> None:
     echo("$ " + " ".join(command))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("STOA_")}
+    environment = {name: value for name, value in os.environ.items() if name.upper().startswith(PASSED_VARIABLES)}
     finished = subprocess.run(  # noqa: S603
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )

@@ -1,7 +1,8 @@
 """Runs a server until it ends or this program's stdin is closed, and then ends every process that the server started.
 
 It is run as a file, `python -I -S keeper.py COMMAND...`, and imports nothing of Stoa. Whoever starts it holds the other
-end of its stdin: a model process that is killed closes it, too. The exit status is the server's.
+end of its stdin: a model process that is killed closes it, and the server is killed at once. If TERMINATE was written
+before, the server gets two seconds to end by itself. The exit status is the server's.
 """
 
 import contextlib
@@ -15,7 +16,8 @@ import time
 from pathlib import Path
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-TERMINATE_SECONDS = 5.0
+TERMINATE = b"."
+TERMINATE_SECONDS = 2.0
 
 
 def main() -> int:
@@ -35,10 +37,12 @@ def main() -> int:
 
 
 def _end_with_stdin(server: subprocess.Popen[bytes]) -> None:
-    while os.read(0, 4096):
-        pass
-    server.terminate()
-    deadline = time.monotonic() + TERMINATE_SECONDS
+    is_orderly = False
+    while data := os.read(0, 1):
+        is_orderly = data == TERMINATE
+    deadline = time.monotonic() + (TERMINATE_SECONDS if is_orderly else 0)
+    if is_orderly:
+        server.terminate()
     while server.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
     _kill_group(server.pid)

@@ -6,24 +6,22 @@ from pathlib import Path
 
 from inference.engine.errors import InvalidRequest
 from inference.engine.external.engine import ExternalEngine
-from inference.engine.external.installation import installed_folder, is_installed
+from inference.engine.external.installation import LLAMA_CPP, installed_folder, is_installed
 from inference.engine.external.kinds import (
     ENGINES_VARIABLE,
     GGUF,
     SAFETENSORS,
     SOCKET_VARIABLE,
-    STOA,
     EngineKind,
+    cache_bytes,
     check_engine_options,
     engine_kind,
 )
-from inference.engine.external.server import ServerPlan
+from inference.engine.external.server import ENGINES_WITH_SOCKETS, ServerPlan, free_port
 from inference.engine.formats import find_gguf, inspect_model
 from inference.engine.model_status import LoadOptions
 from inference.engine.outputs import GenerationOutput
 from inference.engine.text import Tokenizer
-
-CACHE_VALUE_BYTES = 2
 
 
 def launch_engine(
@@ -47,10 +45,15 @@ def launch_engine(
         kind=kind,
         folder=installed_folder(engines, kind).absolute(),
         model=(gguf or path).absolute(),
-        socket=Path(os.environ[SOCKET_VARIABLE]).with_suffix(".engine.sock"),
+        socket=Path(os.environ[SOCKET_VARIABLE]).with_suffix(".e.sock"),
+        port=0 if kind.name in ENGINES_WITH_SOCKETS else free_port(),
         options=options,
         context_size=context_size,
-        cache_bytes=inspect_model(path).cache_values * context_size * options.max_sequences * CACHE_VALUE_BYTES,
+        cache_bytes=cache_bytes(
+            kind,
+            dict(options.engine_options),
+            inspect_model(path).cache_values * context_size * options.max_sequences,
+        ),
     )
     engine = ExternalEngine(plan=plan, tokenizer=tokenizer, eos_ids=eos_ids, vocabulary=vocabulary, emit=emit)
     engine.launch()
@@ -59,10 +62,12 @@ def launch_engine(
 
 def _check(kind: EngineKind, options: LoadOptions, engines: Path, file_format: str) -> None:
     check_engine_options(kind.name, dict(options.engine_options))
-    for name, neutral in (("quantization", "none"), ("cache_dtype", "auto")):
-        if getattr(options, name) != neutral:
+    neutral = {"quantization": "none", "cache_dtype": "auto"}
+    neutral |= {"dtype": "auto"} if kind.name == LLAMA_CPP else {"gpu_layers": 0}
+    for name, value in neutral.items():
+        if getattr(options, name) != value:
             raise InvalidRequest(
-                f"`{name}` is an option of the engine {STOA}. {kind.name} has these `engine_options`: "
+                f"`{name}` is no option of {kind.name}: leave it out. {kind.name} has these `engine_options`: "
                 f"{', '.join(kind.options)}.",
                 parameter=name,
             )

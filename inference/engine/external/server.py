@@ -15,15 +15,16 @@ import httpx2
 
 from inference.engine.errors import ModelLoadFailed
 from inference.engine.external import keeper
-from inference.engine.external.kinds import EngineKind, engine_arguments
+from inference.engine.external.kinds import GIB, EngineKind, engine_arguments
 from inference.engine.model_status import LoadOptions
 
+ENGINES_WITH_SOCKETS = ("vllm", "llama.cpp")
 READY_SECONDS = 600.0
 POLL_SECONDS = 0.2
 HEALTH_TIMEOUT_SECONDS = 20.0
+TOKEN_SECONDS = 300.0  # until the first token of a long prompt, and between two
 # A server gets these of our environment alone, so no secret of ours.
 PASSED_VARIABLES = ("PATH", "LANG", "TMPDIR", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LD_LIBRARY_PATH")
-GIB = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +39,22 @@ class ServerPlan:
     context_size: int
     cache_bytes: int
     key: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
-    port: int = field(default_factory=lambda: _free_port())
+    port: int = 0
 
     @property
     def has_socket(self) -> bool:
-        return self.kind.name != "sglang"
+        return self.kind.name in ENGINES_WITH_SOCKETS
+
+    @property
+    def config_file(self) -> Path:
+        """The file with SGLang's key, which command lines would show to everybody on the machine."""
+        return self.socket.with_suffix(".yaml")
+
+    def write_config(self) -> None:
+        """Write the file with the key."""
+        self.config_file.unlink(missing_ok=True)
+        with open(os.open(self.config_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(f"api-key: {self.key}\n")
 
     def command(self) -> list[str]:
         """Return the command line of the server."""
@@ -54,20 +66,21 @@ class ServerPlan:
                 str(self.folder / "bin" / "llama-server"), "--model", model, "--host", str(self.socket),
                 "--parallel", slots, "--ctx-size", str(self.context_size * options.max_sequences),
                 "--batch-size", str(options.batch_size), "--n-gpu-layers", str(options.gpu_layers),
-                "--no-webui", "--no-slots", "--offline", *extra,
+                "--no-webui", "--no-slots", "--offline", "--cache-ram", "0", *extra,
             ]  # fmt: skip
         if self.kind.name == "vllm":
             return [
                 str(self.folder / "bin" / "python"), "-m", "vllm.entrypoints.openai.api_server", "--model", model,
                 "--served-model-name", "model", "--uds", str(self.socket), "--max-num-seqs", slots,
                 "--max-model-len", context, "--max-num-batched-tokens", str(max(options.batch_size, self.context_size)),
-                "--dtype", options.dtype, "--generation-config", "vllm", "--disable-log-stats", *extra,
+                "--dtype", options.dtype, "--generation-config", "vllm", "--disable-log-stats",
+                "--enable-prompt-tokens-details", *extra,
             ]  # fmt: skip
         return [
             str(self.folder / "bin" / "python"), "-m", "sglang.launch_server", "--model-path", model,
             "--served-model-name", "model", "--host", "127.0.0.1", "--port", str(self.port),
             "--context-length", context, "--max-running-requests", slots, "--dtype", options.dtype,
-            "--stream-output", *extra,
+            "--config", str(self.config_file), *extra,
         ]  # fmt: skip
 
     def environment(self) -> dict[str, str]:
@@ -80,7 +93,6 @@ class ServerPlan:
             "HF_HUB_OFFLINE": "1",
             "VLLM_API_KEY": self.key,
             "LLAMA_API_KEY": self.key,
-            "SGLANG_API_KEY": self.key,
             "VLLM_NO_USAGE_STATS": "1",
             "VLLM_CPU_KVCACHE_SPACE": str(max(1, -(-self.cache_bytes // GIB))),
             "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -100,9 +112,11 @@ class EngineServer:
             transport=transport,
             base_url=f"http://127.0.0.1:{plan.port}",
             headers={"Authorization": f"Bearer {plan.key}"},
-            timeout=httpx2.Timeout(None, connect=HEALTH_TIMEOUT_SECONDS),
+            timeout=httpx2.Timeout(TOKEN_SECONDS, connect=HEALTH_TIMEOUT_SECONDS),
         )
         plan.socket.unlink(missing_ok=True)
+        if not plan.has_socket:
+            plan.write_config()
         self._process = subprocess.Popen(  # noqa: S603
             [sys.executable, "-I", "-S", keeper.__file__, *plan.command()],
             stdin=subprocess.PIPE,
@@ -141,12 +155,15 @@ class EngineServer:
         """End the server with every process that it has started."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
+            self._process.stdin.write(keeper.TERMINATE)
             self._process.stdin.close()
         self._process.wait()
-        self.plan.socket.unlink(missing_ok=True)
+        for file in (self.plan.socket, self.plan.config_file):
+            file.unlink(missing_ok=True)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port of the loopback address that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

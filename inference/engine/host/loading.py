@@ -25,6 +25,7 @@ from inference.engine.formats import (
     LoadCache,
     check_digests,
     find_gguf,
+    inspect_model,
     read_json,
     read_model_folder,
 )
@@ -149,6 +150,11 @@ def load_model(
             return _load_causal(load, path, load_tokenizer(path), emit)
         if adapter:
             raise ModelLoadFailed("The base model of an adapter must be one that generates text.")
+        if options.engine != STOA:
+            raise InvalidRequest(
+                f"{options.engine} runs models that generate text here: leave out `engine`, and {STOA} runs this one.",
+                parameter="engine",
+            )
         torch.set_num_threads(load.threads)
         return _load_classifier(load) if str(architectures[0]).endswith(CLASSIFIER_SUFFIX) else _load_encoder(load)
     except EngineError:
@@ -199,6 +205,8 @@ def _load_causal(
 ) -> LoadedModel:
     config = read_config(source)
     if load.options.engine != STOA:
+        if load.adapter:
+            raise InvalidRequest(f"Adapters run on the engine {STOA}: leave out `engine`.", parameter="engine")
         return _load_external(load, config, tokenizer, emit)
     limits = _limits(config, has_windows=read_architecture(config) is not None)
     context_size, clamped = _context_size(load.options, limits)
@@ -256,8 +264,16 @@ def _load_external(
         context_size=context_size,
         weight_bytes=engine.loaded_bytes,
         cache_limit_bytes=engine.cache_bytes,
-        cache_dtype=load.options.cache_dtype,
         kernels=load.options.engine,
+        warning=clamped,
+    )
+    on_gpu = engine.kind.device == "cuda" or load.options.gpu_layers
+    report = msgspec.structs.replace(
+        report,
+        gpu_layers=load.options.gpu_layers,
+        device="cuda" if on_gpu else "cpu",
+        dtype=inspect_model(load.path).dtype if load.options.dtype == "auto" else load.options.dtype,
+        cache_dtype=dict(load.options.engine_options).get("cache_type_k", "auto"),
         warning=clamped,
     )
     return LoadedModel(report, engine=engine)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from inference.engine.errors import ModelLoadFailed
-from inference.engine.external import ENGINE_KINDS
+from inference.engine.external import ENGINE_KINDS, cache_bytes
 from inference.engine.formats import GGUF, TEXT_GENERATION, ModelMetadata, inspect_model, read_adapter
 from inference.engine.model_status import LoadOptions
 from inference.engine.models import kernels_built
@@ -35,9 +35,11 @@ def estimate_memory(path: Path, options: LoadOptions, base: Path | None = None) 
     context_size = options.context_size or DEFAULT_CONTEXT
     if metadata.context_size:  # a load uses no more
         context_size = min(metadata.context_size, context_size)
-    cache = metadata.cache_values * context_size * options.max_sequences * _cache_value_bytes(metadata, options)
-    if options.engine in ENGINE_KINDS:
-        return min(MAX_BYTES, metadata.size_bytes + cache + ENGINE_KINDS[options.engine].overhead_bytes)
+    cache_values = metadata.cache_values * context_size * options.max_sequences
+    if kind := ENGINE_KINDS.get(options.engine):
+        cache = cache_bytes(kind, dict(options.engine_options), cache_values)
+        return min(MAX_BYTES, metadata.size_bytes + cache + kind.overhead_bytes)
+    cache = cache_values * _cache_value_bytes(metadata, options)
     weights = round(
         (metadata.parameters - metadata.embedding_values)
         * _weight_bytes(metadata, options, is_adapted=base is not None)
@@ -65,8 +67,6 @@ def _weight_bytes(metadata: ModelMetadata, options: LoadOptions, *, is_adapted: 
 
 
 def _cache_value_bytes(metadata: ModelMetadata, options: LoadOptions) -> int:
-    if options.engine in ENGINE_KINDS:
-        return ROUNDED_CACHE_VALUE_BYTES
     is_rounded = options.quantization != "none" and _has_kernels(metadata, options)
     is_rounded = options.cache_dtype == "auto" and (is_rounded or _keeps_blocks(metadata, options))
     return ROUNDED_CACHE_VALUE_BYTES if is_rounded else CACHE_VALUE_BYTES

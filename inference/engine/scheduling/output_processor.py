@@ -168,6 +168,16 @@ class OutputProcessor:
             finish_reason=FinishReason.LENGTH,
         )
 
+    def finish_early(self) -> GenerationOutput:
+        """Return the last output of a choice that has no token left before its limit."""
+        return GenerationOutput(
+            request_id=self._request_id,
+            index=self.tokens,
+            text=self._text.flush(),
+            choice=self._choice,
+            finish_reason=FinishReason.LENGTH,
+        )
+
     def abort(self, reason: FinishReason, error: str | None = None, error_code: str | None = None) -> GenerationOutput:
         """Return the last output of a cancelled or failed choice, which has no token."""
         return GenerationOutput(

@@ -55,7 +55,8 @@ class SlotAssignment:
 class PrefixCache:
     """Slots with reusable prefixes. Users never share prefixes: a hit would reveal prompts of others."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, *, reuses_prefixes: bool = True) -> None:
+        self._reuses_prefixes = reuses_prefixes
         self._slots = [_Slot(number) for number in range(slots)]
         self._clock = count(1)
         self.free = slots
@@ -67,7 +68,8 @@ class PrefixCache:
         Otherwise the prefix is copied to the least recently released slot.
         """
         # The first log probability of a prompt needs its first token's logits.
-        limit = 0 if sequence.generation.needs_prompt_logprobs else len(sequence.ids) - 1
+        is_whole = sequence.generation.needs_prompt_logprobs or not self._reuses_prefixes
+        limit = 0 if is_whole else len(sequence.ids) - 1
         shared, source = self._longest_prefix(sequence, limit)
         empty = [slot for slot in self._slots if slot.sequence is None]
         oldest = min(empty, key=lambda slot: (slot is source, slot.released_at))

@@ -83,12 +83,15 @@ class SchedulerCounts:
 class Scheduler:
     """Every request of the engine, from `add` until its last `finish`. Not thread-safe: the engine has a lock."""
 
-    def __init__(self, *, slots: int, batch_size: int, max_queue: int, max_queue_tokens: int) -> None:
+    def __init__(
+        self, *, slots: int, batch_size: int, max_queue: int, max_queue_tokens: int, reuses_prefixes: bool = True
+    ) -> None:
+        """Begin with an empty queue. reuses_prefixes: a sequence may begin in a slot with a part of its prompt."""
         self._slots = slots
         self._batch_size = batch_size
         self._max_queue = max_queue
         self._max_queue_tokens = max_queue_tokens
-        self._cache = PrefixCache(slots)
+        self._cache = PrefixCache(slots, reuses_prefixes=reuses_prefixes)
         self._fair_share = FairShare()
         self._arrivals = count()
         self._generations: dict[str, Generation] = {}
@@ -168,9 +171,12 @@ class Scheduler:
         return [one for one in self._generations.values() if one.deadline <= now]
 
     def admit(self, now: float) -> StepPlan:
-        """Assign slots only, for an engine that plans its steps itself."""
+        """Assign slots only, for an engine that plans its steps itself and computes prompts whole."""
         plan = StepPlan()
         self._assign_slots(plan, now)
+        for sequence in plan.admitted:
+            sequence.computed = len(sequence.ids)
+            self._fair_share.add_served(sequence, len(sequence.ids))
         return plan
 
     def count_token(self, sequence: Sequence) -> None:
@@ -200,7 +206,7 @@ class Scheduler:
         while waiting := [one for one in self._waiting if not one.generation.prefilling]:
             sequence = min(waiting, key=self._fair_share.priority_key)
             if not self._cache.free:
-                preemptible = [one for one in self._running if one not in plan.admitted]
+                preemptible = [one for one in self._running if one.is_preemptible and one not in plan.admitted]
                 preempted = self._fair_share.choose_preempted(preemptible, sequence)
                 if preempted is None:
                     break

@@ -78,6 +78,7 @@ class Sequence:
     ids: prompt and output tokens.
     slot: -1 while it waits.
     admitted_at: when it got its first slot.
+    is_preemptible: it may lose its slot to another, and continue later.
     """
 
     generation: Generation
@@ -89,6 +90,7 @@ class Sequence:
     slot: int = -1
     computed: int = 0
     admitted_at: float | None = None
+    is_preemptible: bool = True
 
     @property
     def pending(self) -> int:

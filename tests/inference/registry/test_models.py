@@ -81,6 +81,8 @@ def test_every_model_is_listed_with_its_fields(stoa: RunningServer):
         ({"engine_options": {"threads": 2}}, "stoa has no 'threads'"),
         ({"engine": "llama.cpp", "engine_options": {"host": "::"}}, "threads, cache_type_k"),
         ({"engine": "llama.cpp", "engine_options": {"threads": "2"}}, "of type int"),
+        ({"engine": "llama.cpp", "engine_options": {"threads": 10**30}}, "at most 1024"),
+        ({"engine": "llama.cpp", "engine_options": {"threads": -5}}, "above 0"),
         ({"engine": "llama.cpp", "engine_options": {"flash_attn": "on --host x"}}, "letters"),
     ],
 )

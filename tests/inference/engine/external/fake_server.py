@@ -24,6 +24,12 @@ def argument(name: str) -> str:
     return ARGUMENTS[ARGUMENTS.index(name) + 1]
 
 
+def key() -> str:
+    if KIND == "sglang":
+        return Path(argument("--config")).read_text().partition("api-key: ")[2].strip()
+    return os.environ[{"vllm": "VLLM_API_KEY", "llama.cpp": "LLAMA_API_KEY"}[KIND]]
+
+
 def behaviour() -> str:
     file = FOLDER / "behaviour"
     return file.read_text() if file.exists() else ""
@@ -39,8 +45,7 @@ class Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with (FOLDER / "requests.jsonl").open("a") as log:
             log.write(json.dumps({"path": self.path, "body": body}) + "\n")
-        key = {"vllm": "VLLM_API_KEY", "llama.cpp": "LLAMA_API_KEY", "sglang": "SGLANG_API_KEY"}[KIND]
-        if self.headers["Authorization"] != f"Bearer {os.environ[key]}":
+        if self.headers["Authorization"] != f"Bearer {key()}":
             return self._answer(401, b'{"error": "Unauthorized"}')
         if behaviour() == "refuses":
             return self._answer(400, b'{"error": {"message": "no such thing"}}')
@@ -58,11 +63,21 @@ class Handler(BaseHTTPRequestHandler):
 
     def _events(self, body: dict[str, Any]) -> Any:
         ids = body.get("input_ids") or body["prompt"]
+        self.sent: list[int] = []
         limits = [body.get("max_tokens"), body.get("n_predict"), body.get("sampling_params", {}).get("max_new_tokens")]
         limit = next(value for value in limits if value is not None)
         if behaviour() == "garbage":
             yield b"{not json"
         if behaviour() == "breaks off":
+            return
+        if behaviour() in ("huge token", "negative token"):
+            yield self._event(2**40 if behaviour() == "huge token" else -5, body)
+        if behaviour() == "no numbers":
+            logprobs = {"token_logprobs": [None], "top_logprobs": [{"token_id:5": None}]}
+            yield {"choices": [{"index": 0, "token_ids": [ids[0]], "logprobs": logprobs}], "usage": None}
+        if behaviour() == "aborts":
+            yield self._event(ids[0], body)
+            yield from self._end("abort", len(ids))
             return
         tokens = (ids * 1000)[:limit] if behaviour() == "talks" else ids[:limit]
         if behaviour() == "joins characters":  # the first and the last token are a character, those between are one
@@ -93,7 +108,8 @@ class Handler(BaseHTTPRequestHandler):
                 "output_token_logprobs": [[-0.5, token, None]],
                 "output_top_logprobs": [[[-0.5, token, None], [-1.5, 5, None]]],
             }
-        return {"text": "x", "output_ids": [token], "meta_info": meta}
+        self.sent.append(token)  # all so far, as by default
+        return {"text": "x", "output_ids": self.sent, "meta_info": meta | {"completion_tokens": len(self.sent)}}
 
     def _end(self, reason: str, prompt_tokens: int) -> list[Any]:
         if KIND == "llama.cpp":
@@ -103,10 +119,8 @@ class Handler(BaseHTTPRequestHandler):
             usage = {"prompt_tokens": prompt_tokens, "prompt_tokens_details": {"cached_tokens": 2}}
             last = {"index": 0, "text": "", "token_ids": [], "finish_reason": reason}
             return [{"choices": [last], "usage": usage}, b"[DONE]"]
-        return [
-            {"text": "", "output_ids": [], "meta_info": {"finish_reason": {"type": reason}, "cached_tokens": 2}},
-            b"[DONE]",
-        ]
+        meta = {"finish_reason": {"type": reason}, "cached_tokens": 2, "completion_tokens": len(self.sent)}
+        return [{"text": "", "output_ids": self.sent, "meta_info": meta}, b"[DONE]"]
 
     def _answer(self, status: int, body: bytes) -> None:
         self.send_response(status)

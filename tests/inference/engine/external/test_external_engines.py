@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file
 
 from inference.engine import (
     EngineClient,
@@ -33,6 +34,7 @@ from inference.engine import (
 )
 from inference.engine.external import ENGINE_KINDS
 from tests.inference.engine import tiny_models
+from tests.inference.engine.adapters import save_adapter
 from tests.inference.engine.gguf_files import save_gguf
 from tests.inference.engine.processes import (
     RunningHost,
@@ -213,11 +215,21 @@ async def test_structured_output_reaches_the_engine_or_names_the_one_that_can(
             await generate(host, "x", **fields)
 
 
-async def test_a_load_says_what_is_wrong(host: RunningHost, engines: Engines) -> None:
+async def test_a_load_says_what_is_wrong(
+    host: RunningHost, engines: Engines, encoder_folder: Path, tmp_path: Path
+) -> None:
     with pytest.raises(InvalidRequest, match="reads GGUF files"):
         await host.commands.load("one", engines.model("vllm"), LoadOptions(engine="llama.cpp"))
-    with pytest.raises(InvalidRequest, match="option of the engine stoa"):
+    with pytest.raises(InvalidRequest, match="`quantization` is no option of vllm"):
         await load(host, engines, "vllm", quantization="int8")
+    with pytest.raises(InvalidRequest, match="`dtype` is no option of llama"):
+        await load(host, engines, "llama.cpp", dtype="bfloat16")
+    with pytest.raises(InvalidRequest, match="generate text"):
+        await host.commands.load("one", encoder_folder, LoadOptions(engine="sglang"))
+    weights = load_file(engines.model("vllm") / "model.safetensors")
+    adapter = save_adapter(tmp_path / "adapter", "model", weights)
+    with pytest.raises(InvalidRequest, match="Adapters run on the engine stoa"):
+        await host.commands.load("one", adapter, LoadOptions(engine="vllm"), base=engines.model("vllm"))
     (engines.folder("vllm") / "installed.json").unlink()
     with pytest.raises(InvalidRequest, match="stoa engines install vllm"):
         await load(host, engines, "vllm")
@@ -240,14 +252,23 @@ async def test_a_server_that_does_not_start_leaves_nothing(host: RunningHost, en
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "error"), [("garbage", "documented form"), ("breaks off", "last token"), ("refuses", "no such thing")]
+    ("behaviour", "error"),
+    [
+        ("garbage", "documented form"),
+        ("breaks off", "last token"),
+        ("refuses", "status 400"),
+        ("huge token", "does not have"),
+        ("negative token", "does not have"),
+        ("no numbers", "log probabilities"),
+        ("aborts", "'abort'"),
+    ],
 )
 async def test_a_wrong_answer_fails_its_request_alone(
     host: RunningHost, engines: Engines, behaviour: str, error: str
 ) -> None:
-    await load(host, engines, "vllm")
+    await load(host, engines, "vllm", max_sequences=1)
     engines.behave("vllm", behaviour)
-    outputs = await generate(host, "x")
+    outputs = await generate(host, "QXZ", sampling={"logprobs": 1})
     assert outputs[-1].finish_reason is FinishReason.ERROR
     assert error in (outputs[-1].error or "")
     engines.behave("vllm", "")
@@ -279,6 +300,33 @@ async def test_batch_work_gives_its_place_to_a_request(host: RunningHost, engine
     assert (len(text_of(outputs)), outputs[-1].finish_reason) == (80, FinishReason.LENGTH)
     assert outputs[-1].usage is not None
     assert outputs[-1].usage.completion_tokens == 80
+
+
+async def test_work_that_could_not_go_on_later_keeps_its_place(host: RunningHost, engines: Engines) -> None:
+    await load(host, engines, "vllm", max_sequences=1)
+    engines.behave("vllm", "talks")
+    sampling = {"max_tokens": 60, "seed": 3}
+    slow = asyncio.create_task(generate(host, "ABCDEFGHIJ", name="batch", batch=True, sampling=sampling))
+    await asyncio.sleep(0.1)
+    assert len(text_of(await generate(host, "ABC", sampling={"max_tokens": 3}))) == 3
+    assert slow.done()
+    assert len(engines.requests("vllm")) == 2
+
+
+async def test_users_do_not_share_cached_prompts(host: RunningHost, engines: Engines) -> None:
+    for kind in KINDS:
+        await load(host, engines, kind, max_sequences=1)
+        for number, user in enumerate(("one", "one", "two", "one")):
+            await generate(host, "SECRET", name=str(number), user=user)
+        first, again, other, last = engines.requests(kind)
+        if kind == "llama.cpp":
+            assert [one["cache_prompt"] for one in (again, other, last)] == [True, False, False]
+            assert {one["id_slot"] for one in (first, again, other)} == {0}
+        else:
+            name = {"vllm": "cache_salt", "sglang": "extra_key"}[kind]
+            assert first[name] == again[name] == last[name] != other[name]
+            assert "one" not in first[name]
+        await host.commands.unload("one")
 
 
 @pytest.mark.parametrize("fault", ["killed", "unhealthy"])
