@@ -264,9 +264,9 @@ class SglangDialect:
         try:
             chosen = meta.output_token_logprobs[-len(tokens) :] if tokens else []
             ranked = meta.output_top_logprobs[-len(tokens) :] if tokens else []
-            for index, one in enumerate(chosen):
-                top = tuple((int(other[1]), float(other[0])) for other in (ranked[index] if ranked else []))
-                tokens[index] = SampledToken(tokens[index].token, float(one[0]), top)
+            for place in range(-len(chosen), 0):  # the last ones are those of the last tokens
+                top = tuple((int(other[1]), float(other[0])) for other in (ranked[place] if ranked else []))
+                tokens[place] = SampledToken(tokens[place].token, float(chosen[place][0]), top)
         except (IndexError, TypeError, ValueError) as error:
             raise InvalidEvent("log probabilities of an unknown form") from error
         ended = meta.finish_reason.type if meta.finish_reason else None
