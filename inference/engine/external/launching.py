@@ -62,7 +62,7 @@ def launch_engine(
 
 def _check(kind: EngineKind, options: LoadOptions, engines: Path, file_format: str) -> None:
     check_engine_options(kind.name, dict(options.engine_options))
-    neutral = {"quantization": "none", "cache_dtype": "auto"}
+    neutral: dict[str, str | int] = {"quantization": "none", "cache_dtype": "auto"}
     neutral |= {"dtype": "auto"} if kind.name == LLAMA_CPP else {"gpu_layers": 0}
     for name, value in neutral.items():
         if getattr(options, name) != value:
