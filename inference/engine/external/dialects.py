@@ -43,7 +43,7 @@ class StreamEvent:
 
 @dataclass(frozen=True)
 class Prompt:
-    """What is sent of a sequence: prompt and tokens so far, and how many may follow at most and at least.
+    """The part of a sequence that is sent: prompt and tokens so far, and how many may follow at most and at least.
 
     slot: its place, which one sequence has at a time. salt: differs between users, who must not share cached prefixes.
     reuses_slot: the last sequence in this slot was of the same user.

@@ -29,7 +29,7 @@ PASSED_VARIABLES = ("PATH", "LANG", "TMPDIR", "CUDA_VISIBLE_DEVICES", "CUDA_HOME
 
 @dataclass(frozen=True, kw_only=True)
 class ServerPlan:
-    """What to run. folder: of the installed engine. socket: of the server, where it can listen on one."""
+    """A server to run. folder: of the installed engine. socket: of the server, where it can listen on one."""
 
     kind: EngineKind
     folder: Path
