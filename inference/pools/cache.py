@@ -3,7 +3,8 @@
 import threading
 import time
 
-from django.db import DatabaseError
+import msgspec
+from django.db import Error as DatabaseError
 
 from inference.pools.definitions import Member, Pool
 from inference.pools.models import PoolMember
@@ -17,27 +18,35 @@ UNREADABLE_KEY = (
     "STOA_SECRET_KEY_FALLBACKS."
 )
 
+UNUSABLE_SETTINGS = "Its settings cannot be used: {error}. Change the member, or remove it."
+UNUSABLE_URL = "http://member.invalid/v1"  # a name that no server can have, of members that get no requests
+
 _lock = threading.Lock()
-_pools: dict[str, Pool] = {}
+_pools: dict[str, Pool] | None = None  # None: not yet read
 _fresh_until = float("-inf")
 
 
 async def find_pool(model_id: str) -> Pool | None:
     """Return the pool of a model, or None for a model of this machine or an unknown one."""
     pools = await run_in_db_thread(read_pools) if time.monotonic() > _fresh_until else _pools
-    return pools.get(model_id)
+    return (pools or {}).get(model_id)
+
+
+def are_pools_known() -> bool:
+    """Return whether this process has read the pools. Otherwise a model that it does not find may be one of them."""
+    return _pools is not None
 
 
 def read_pools() -> dict[str, Pool]:
     """Return all pools by model id. It may read the database, so call it in a thread.
 
-    Without a database they are those that were read last.
+    Without a database they are those that were read last, and none before that.
     """
     global _fresh_until
     with _lock:
         now = time.monotonic()
         if now <= _fresh_until:
-            return _pools
+            return _pools or {}
         if now > _fresh_until + REFRESH_SECONDS:  # too old to go on with: the others wait
             return _refresh()
         _fresh_until = now + REFRESH_SECONDS
@@ -55,15 +64,16 @@ def use_only(*pools: Pool) -> None:
 
 
 def _refresh() -> dict[str, Pool]:
+    pools: dict[str, Pool] | None
     try:
         pools = _read()
     except DatabaseError:  # reported by what else needs it
         pools = _pools
     _set(pools, time.monotonic() + REFRESH_SECONDS)
-    return pools
+    return pools or {}
 
 
-def _set(pools: dict[str, Pool], fresh_until: float) -> None:
+def _set(pools: dict[str, Pool] | None, fresh_until: float) -> None:
     global _pools, _fresh_until
     _pools, _fresh_until = pools, fresh_until
 
@@ -76,23 +86,28 @@ def _read() -> dict[str, Pool]:
 
 
 def member_of(row: PoolMember) -> Member:
-    """Return the member of a row, with its key decrypted."""
+    """Return the member of a row, with its key decrypted. One that cannot be used has an error instead."""
     api_key, error = "", None
     try:
         api_key = row.api_key and decrypt(row.api_key)
     except DecryptionFailed:
         error = UNREADABLE_KEY
-    model = RemoteModel(
-        id=row.model_id,
-        base_url=row.base_url,
-        api_key=api_key,
-        model=row.model_name,
-        dialect=row.kind,  # type: ignore[arg-type]
-        capabilities=tuple(row.capabilities),
-        context_size=row.context_size,
-        stream_usage=row.stream_usage,
-        connect_timeout=row.connect_timeout,
-        first_token_timeout=row.first_token_timeout,
-        token_timeout=row.token_timeout,
-    )
+    values = {
+        "id": row.model_id,
+        "base_url": row.base_url,
+        "api_key": api_key,
+        "model": row.model_name,
+        "dialect": row.kind,
+        "capabilities": row.capabilities,
+        "context_size": row.context_size,
+        "stream_usage": row.stream_usage,
+        "connect_timeout": row.connect_timeout,
+        "first_token_timeout": row.first_token_timeout,
+        "token_timeout": row.token_timeout,
+    }
+    try:
+        model = msgspec.convert(values, RemoteModel)
+    except msgspec.ValidationError as invalid:  # written by an older version, or past the admin and `stoa pools`
+        error = UNUSABLE_SETTINGS.format(error=invalid)
+        model = RemoteModel(id=row.model_id, base_url=UNUSABLE_URL)
     return Member(row.name, model, row.weight, row.state == PoolMember.State.DRAINING, error)

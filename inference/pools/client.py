@@ -35,6 +35,7 @@ from inference.remote.requests import build_generation_request
 from inference.remote.streaming import StreamFailure
 
 MAX_TRIES = 3  # members that may have received the request: one that ends its server must not end all of them
+MAX_UNREACHED_SECONDS = 10.0  # that a request waits in all for members that do not accept a connection
 MALFORMED = "The remote server answered a request in another form than OpenAI's."
 # Errors of a member that another one may not have. Of a client's mistake only what its dialect does not support is.
 _MEMBER_ERRORS = (RemoteUnavailable, EngineOverloaded, ModelNotLoaded, InferenceFailed)
@@ -179,12 +180,15 @@ class Route:
         self._supports = supports
         self._members = [member for member in pool.members_for(capability) if not member.is_draining]
         self._tries = 0
+        self._sent_at = 0.0
+        self._unreached_seconds = 0.0
         self._is_repeated = False
         self._error: EngineError | None = None  # of the first member, of those that support the request if any does
 
     def next_member(self) -> Member:
         """Return the member to try next. If there is none, raise the error of an earlier one, or RemoteUnavailable."""
-        member = self._client.choose(self._members, self._key) if self._tries < MAX_TRIES else None
+        is_spent = self._tries >= MAX_TRIES or self._unreached_seconds >= MAX_UNREACHED_SECONDS
+        member = None if is_spent else self._client.choose(self._members, self._key)
         if member is None:
             raise self._error or self._unavailable()
         self._members.remove(member)
@@ -192,6 +196,7 @@ class Route:
             metrics.FAILOVERS.add(1, *member.key)
             logger.info("pool_failover", model=member.model.id, member=member.name)
         self._tries += 1
+        self._sent_at = time.monotonic()
         self._is_repeated = True
         return member
 
@@ -200,7 +205,10 @@ class Route:
         is_unsupported = isinstance(error, InvalidRequest) and not self._supports(member)
         if not (isinstance(error, _MEMBER_ERRORS) or is_unsupported):
             return False
-        if is_unsupported or (isinstance(error, RemoteUnavailable) and not error.was_reached):
+        is_unreached = isinstance(error, RemoteUnavailable) and not error.was_reached
+        if is_unreached:
+            self._unreached_seconds += time.monotonic() - self._sent_at
+        if is_unsupported or is_unreached:
             self._tries -= 1
         if self._error is None or (isinstance(self._error, InvalidRequest) and not is_unsupported):
             self._error = error

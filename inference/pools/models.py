@@ -7,7 +7,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator, RegexVa
 from django.db import models
 from django.db.models import Q
 
-from inference.remote.configuration import BASE_URL_PATTERN, MODEL_ID_PATTERN
+from inference.remote.configuration import MODEL_ID_PATTERN, is_base_url
 from inference.remote.dialects import DIALECTS
 
 MAX_WEIGHT = 1000
@@ -26,6 +26,11 @@ def default_capabilities() -> list[str]:
 def check_capabilities(value: Any) -> None:
     if not isinstance(value, list) or not value or not set(map(str, value)) <= set(CAPABILITIES):
         raise ValidationError(f"Choose some of {', '.join(CAPABILITIES)}.")
+
+
+def check_base_url(value: str) -> None:
+    if not is_base_url(value):
+        raise ValidationError("Write it like https://gpu.example:8000/v1, without user or query.", code="base_url")
 
 
 class PoolMember(models.Model):
@@ -54,11 +59,7 @@ class PoolMember(models.Model):
     base_url = models.CharField(
         "base URL",
         max_length=500,
-        validators=[
-            RegexValidator(
-                BASE_URL_PATTERN, "Write it like https://gpu.example:8000/v1, without user or query.", code="base_url"
-            )
-        ],
+        validators=[check_base_url],
         help_text="With /v1, as OpenAI's clients take it.",
     )
     api_key = models.TextField("API key", blank=True)  # encrypted

@@ -1,8 +1,8 @@
 """The import of STOA_REMOTE_MODELS, which named remote models before there were pools."""
 
+import json
 from datetime import datetime
 
-import msgspec
 import structlog
 from django.conf import settings
 from django.contrib.auth.hashers import check_password, make_password
@@ -39,7 +39,7 @@ def import_remote_models(*, now: datetime) -> None:
     models = settings.REMOTE_MODELS
     if not models:
         return
-    value = msgspec.json.encode(models).decode()
+    value = json.dumps(json.loads(settings.REMOTE_MODELS_JSON), sort_keys=True)  # as written, without our defaults
     with transaction.atomic():
         defaults = {"digest": make_password(value), "imported_at": now}
         imported, is_new = SettingImport.objects.get_or_create(setting=SETTING, defaults=defaults)

@@ -42,13 +42,15 @@ def check_members(members: Iterable[Member]) -> list[MemberState]:
     return asyncio.run(check())
 
 
-def describe_failure(states: Iterable[MemberState]) -> str | None:
-    """Return why no member can take requests, or None if one can."""
+def describe_failure(states: Iterable[MemberState], *, with_members: bool = True) -> str | None:
+    """Return why no member can take requests, or None if one can. with_members: name those of a pool of several."""
     states = list(states)
     if any(state.state == READY for state in states):
         return None
     if len(states) == 1 and states[0].error:
         return states[0].error
+    if not with_members:
+        return "No member is ready."
     return "No member is ready. " + " ".join(f"{one.member.name}: {one.error or 'It drains.'}" for one in states)
 
 

@@ -51,7 +51,7 @@ class DesiredModelAdmin(ModelAdmin):
         ]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        models = async_to_sync(model_status.list_models)()
+        models = async_to_sync(model_status.list_models)(with_members=True)
         context = {
             "table": {"headers": HEADERS, "rows": [_row(model, request) for model in models]},
             "is_changing": any(model.state in ("loading", "unloading") for model in models),

@@ -14,7 +14,7 @@ from pathlib import Path
 from django.conf import settings
 
 from inference.engine import ModelLoadFailed, ModelMetadata, fingerprint, inspect_model, is_adapter, read_adapter
-from inference.pools.cache import read_pools
+from inference.pools.cache import are_pools_known, read_pools
 from inference.pools.definitions import Pool
 from shared.api.errors import ApiError
 
@@ -90,8 +90,14 @@ def missing_model(model_id: str) -> CatalogModel:
 
 
 def model_not_found(model_id: str, catalog: dict[str, CatalogModel]) -> ApiError:
-    """Return the 404 error for an id that is not in the catalog, or whose model there has an error."""
+    """Return the 404 error for an id that is not in the catalog, or whose model there has an error.
+
+    It is a 503 for an id that may be a remote model, while the database has not answered since the start.
+    """
     model = catalog.get(model_id)
+    if model is None and not are_pools_known():
+        message = "The database does not answer, so models of other servers are not known yet. Try again."
+        return ApiError(503, message, headers={"Retry-After": "2"})
     command = _install_command(model_id)
     reason = f"There is no model {model_id[:100]!r}{f' (to install it: {command})' if command else ''}."
     if model:

@@ -23,15 +23,16 @@ RUNNING_STATES = (ModelState.LOADING, ModelState.LOADED, ModelState.UNLOADING)
 _started_at = time.monotonic()
 
 
-async def list_models() -> list[ModelInfo]:
+async def list_models(*, with_members: bool = False) -> list[ModelInfo]:
     """Return all models of the catalog, and those that are loaded or should be but have no files on this machine.
 
-    Without a model host, all local models are unloaded.
+    Without a model host, all local models are unloaded. with_members: also the members of pools, whose names are those
+    of internal hosts: for operators only.
     """
     catalog = await run_in_db_thread(read_catalog)
     statuses, desired = await _read_statuses() or {}, await _read_desired_ids() or set()
     missing = {model_id: missing_model(model_id) for model_id in (statuses.keys() | desired) - catalog.keys()}
-    remote_models = [_remote_model_info(model, model.pool) for model in catalog.values() if model.pool]
+    remote_models = [_remote_model_info(model, model.pool, with_members) for model in catalog.values() if model.pool]
     remote_infos = {info.id: info for info in await asyncio.gather(*remote_models)}
     models = dict(sorted((catalog | missing).items())).values()
     return [remote_infos.get(model.id) or _model_info(model, statuses.get(model.id)) for model in models]
@@ -94,14 +95,16 @@ async def _read_desired_ids() -> set[str] | None:
     return {desired.model_id for desired in desired_states.values() if desired.is_desired}
 
 
-async def _remote_model_info(model: CatalogModel, pool: Pool) -> ModelInfo:
+async def _remote_model_info(model: CatalogModel, pool: Pool, with_members: bool) -> ModelInfo:
     """Return a model of other servers. It is loaded while a member of its pool can take requests."""
     states = await read_states(pool.members)
-    error = describe_failure(states)
+    error = describe_failure(states, with_members=with_members)
     status = ModelStatus(model_id=model.id, state=ModelState.FAILED if error else ModelState.LOADED, error=error)
     reported = min((one.context_size for one in states if one.context_size), default=0)
-    members = [PoolMemberInfo(one.member.name, one.state, one.error, one.warning) for one in states]
-    return replace(_model_info(model, status), context_size=model.context_size or reported, members=members)
+    info = replace(_model_info(model, status), context_size=model.context_size or reported)
+    if not with_members:
+        return info
+    return replace(info, members=[PoolMemberInfo(one.member.name, one.state, one.error, one.warning) for one in states])
 
 
 def _model_info(model: CatalogModel, status: ModelStatus | None) -> ModelInfo:

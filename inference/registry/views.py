@@ -23,7 +23,8 @@ async def health(call: OperationCall[None]) -> HealthResponse:
 
 @operation("GET", docs=schema.LIST_MODELS, permission=Permission.READ_MODELS, response=ModelList)
 async def models(call: OperationCall[None]) -> ModelList:
-    return ModelList(await model_status.list_models())
+    is_operator = call.caller.has_permission(Permission.MANAGE_MODELS)
+    return ModelList(await model_status.list_models(with_members=is_operator))
 
 
 @operation(

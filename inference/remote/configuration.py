@@ -3,13 +3,15 @@
 import re
 from typing import Annotated, Literal
 
+import httpx2
 import msgspec
 from django.core.exceptions import ImproperlyConfigured
 from msgspec import Meta
 
 MODEL_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
-BASE_URL_PATTERN = r"^https?://[^\s/?#@]+(/[^\s?#]*)?\Z"
 API_KEY_PATTERN = r"^[!-~]*\Z"
+_BASE_URL_PATTERN = r"^https?://[^\s/?#@]+(/[^\s?#]*)?\Z"
+_MAX_PORT = 65535
 ModelId = Annotated[str, Meta(pattern=MODEL_ID_PATTERN)]
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
 Capability = Literal["text-generation", "embeddings"]
@@ -39,7 +41,7 @@ class RemoteModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     token_timeout: Seconds = 60.0
 
     def __post_init__(self) -> None:
-        if not re.match(BASE_URL_PATTERN, self.base_url):
+        if not is_base_url(self.base_url):
             raise ValueError("base_url must be like https://gpu.example:8000/v1, without user or query")
         if not re.match(API_KEY_PATTERN, self.api_key):
             raise ValueError("api_key must be printable ASCII without spaces")
@@ -54,6 +56,16 @@ class RemoteModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def url(self, path: str) -> str:
         return f"{self.base_url.rstrip('/')}/{path}"
+
+
+def is_base_url(url: str) -> bool:
+    """Return whether a text is the URL of a server, to which requests can be sent."""
+    try:
+        parsed = httpx2.URL(url)
+    except (httpx2.InvalidURL, UnicodeError):
+        return False
+    has_port = parsed.port is None or 0 < parsed.port <= _MAX_PORT
+    return has_port and bool(parsed.host) and re.match(_BASE_URL_PATTERN, url) is not None
 
 
 def server_of(base_url: str) -> str:

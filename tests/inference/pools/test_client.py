@@ -185,6 +185,27 @@ async def test_members_that_cannot_be_reached_are_no_tries():
     assert ranked[0].name == "gone0"
 
 
+async def test_members_that_cannot_be_reached_cost_a_limited_time(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("inference.pools.client.MAX_UNREACHED_SECONDS", 0.5)
+    async with pool_client() as client:
+        pool = pool_of(*(member(f"gone{number}", GONE, model=str(number)) for number in range(16)))
+        sent = []
+
+        async def refuse(model: RemoteModel, *_: Any) -> None:
+            sent.append(model)
+            await asyncio.sleep(0.3)
+            raise RemoteUnavailable("gone", was_reached=False)
+
+        async def check(model: RemoteModel) -> None:
+            await asyncio.sleep(10)
+
+        monkeypatch.setattr(client.remote, "generate", refuse)
+        monkeypatch.setattr(client.remote, "check", check)
+        with pytest.raises(RemoteUnavailable):
+            await read(client, pool, request_preferring(pool, "gone0"))
+    assert len(sent) == 2
+
+
 async def test_a_failed_member_gets_no_requests_until_a_check_or_a_request_succeeds():
     async with scripted_server(**COMPLETE) as good, pool_client() as client:
         async with scripted_server() as gone:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
-from django.db import DatabaseError
+from django.db import DatabaseError, InterfaceError
 from django.utils import timezone
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
@@ -14,7 +14,8 @@ from inference.pools import cache
 from inference.pools.definitions import Pool
 from inference.pools.models import PoolMember
 from inference.pools.services import find_member, remove_member, save_member, set_member_state
-from inference.registry.catalog import read_catalog
+from inference.pools.states import check_members
+from inference.registry.catalog import model_not_found, read_catalog
 from shared.api.errors import ApiError
 from shared.audit.models import AuditEntry
 
@@ -80,6 +81,10 @@ def test_a_change_without_a_key_keeps_the_stored_one_and_an_empty_key_removes_it
         ({"base_url": "file:///etc/passwd"}, "base_url"),
         ({"base_url": "https://user:pass@gpu.example/v1"}, "base_url"),
         ({"base_url": "https://gpu.example/v1\n"}, "base_url"),
+        ({"base_url": "http://gpu:abc/v1"}, "base_url"),
+        ({"base_url": "http://gpu:99999/v1"}, "base_url"),
+        ({"base_url": "http://[::1/v1"}, "base_url"),
+        ({"base_url": "http://x/v1\0"}, "base_url"),
         ({"api_key": "two\nlines"}, "api_key"),
         ({"api_key": "schl\u00fcssel"}, "api_key"),
         ({"kind": "unheard-of"}, "kind"),
@@ -159,13 +164,41 @@ def test_callers_after_a_long_pause_all_wait_for_what_the_database_has(monkeypat
     assert [list(pools) for pools in waiting] == [["big"]]
 
 
-def test_pools_stay_as_they_were_read_while_the_database_does_not_answer(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("bad", [{"base_url": "http://gpu:abc/v1"}, {"kind": "gone"}, {"token_timeout": 0}])
+def test_a_row_that_cannot_be_used_fails_alone(bad: dict[str, Any]):
+    add()
+    PoolMember.objects.filter(name=add(name="bad").name).update(**bad)
+
+    failed, working = cache.read_pools()["big"].members
+
+    assert working.error is None
+    assert "Change the member, or remove it." in str(failed.error)
+    [state] = check_members([failed])
+    assert (state.state, state.error) == ("failed", failed.error)
+
+
+def test_before_the_first_read_an_unknown_model_may_be_remote(monkeypatch: pytest.MonkeyPatch):
+    def fail() -> None:
+        raise InterfaceError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "_pools", None)
+        patch.setattr(PoolMember.objects, "all", fail)
+        assert model_not_found("big", read_catalog()).problem.status == 503
+    cache.expire()
+    assert model_not_found("big", read_catalog()).problem.status == 404
+
+
+@pytest.mark.parametrize("error", [DatabaseError, InterfaceError])
+def test_pools_stay_as_they_were_read_while_the_database_does_not_answer(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+):
     add()
     before = cache.read_pools()
     cache.expire()
 
     def fail() -> None:
-        raise DatabaseError
+        raise error
 
     monkeypatch.setattr(PoolMember.objects, "all", fail)
 

@@ -1,11 +1,15 @@
 """The import of STOA_REMOTE_MODELS into the database."""
 
 import json
+import threading
+from datetime import datetime
 
 import pytest
+from django.db import InterfaceError
 from django.utils import timezone
 from pytest_django import Settings
 
+from inference.cli import database
 from inference.pools.cache import read_pools
 from inference.pools.models import PoolMember
 from inference.pools.services import remove_member
@@ -24,7 +28,8 @@ pytestmark = pytest.mark.django_db
 
 
 def set_models(settings: Settings, *models: object) -> None:
-    settings.REMOTE_MODELS = read_remote_models(json.dumps(models))
+    settings.REMOTE_MODELS_JSON = json.dumps(models)
+    settings.REMOTE_MODELS = read_remote_models(settings.REMOTE_MODELS_JSON)
 
 
 def test_every_model_becomes_a_pool_of_one_member_with_all_its_settings(settings: Settings):
@@ -52,6 +57,35 @@ def test_an_unchanged_setting_is_not_imported_again(settings: Settings):
     import_remote_models(now=timezone.now())
 
     assert list(PoolMember.objects.values_list("model_id", flat=True)) == ["big"]
+
+
+def test_the_order_of_keys_and_spaces_are_no_change(settings: Settings):
+    set_models(settings, BIG, SMALL)
+    import_remote_models(now=timezone.now())
+    set_models(settings, dict(reversed(BIG.items())), SMALL)
+    settings.REMOTE_MODELS_JSON = json.dumps(json.loads(settings.REMOTE_MODELS_JSON), indent=2)
+
+    import_remote_models(now=timezone.now())
+
+    assert PoolMember.objects.count() == 2
+
+
+def test_a_server_imports_the_setting_once_its_database_answers(settings: Settings, monkeypatch: pytest.MonkeyPatch):
+    set_models(settings, SMALL)
+    calls, is_imported = [0], threading.Event()
+
+    def import_at_the_third_call(*, now: datetime) -> None:
+        calls[0] += 1
+        if calls[0] < 3:
+            raise InterfaceError("connection already closed")
+        is_imported.set()
+
+    monkeypatch.setattr(database, "import_remote_models", import_at_the_third_call)
+    monkeypatch.setattr(database, "IMPORT_RETRY_SECONDS", 0.01)
+
+    database.import_settings()
+
+    assert is_imported.wait(10)
 
 
 @pytest.mark.parametrize("changed", [[BIG], [BIG, SMALL | {"api_key": "new"}], [BIG | {"api_key": ""}, SMALL]])

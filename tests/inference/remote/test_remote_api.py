@@ -47,6 +47,8 @@ def test_remote_models_are_listed_with_local_ones(gateway: RunningServer):
     [member] = models["keyless"]["members"]
     assert (member["state"], member["error"]) == ("failed", models["keyless"]["error"])
     assert models["far-talker"]["members"][0]["state"] == "ready"
+    listed = gateway.get("/models", role="READER").json()["models"]
+    assert {model["members"] for model in listed} == {None}
 
 
 def test_metrics_tell_members_apart(gateway: RunningServer):
