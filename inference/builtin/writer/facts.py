@@ -1,9 +1,9 @@
-"""Products for the writer's corpus: names and given facts, each with the way it stands in a sentence."""
+"""Products for the writer's corpus: names and given facts."""
 
 from dataclasses import dataclass
 from random import Random
 
-from inference.builtin.corpus.invented_words import article, invented
+from inference.builtin.corpus.invented_words import invented
 from inference.builtin.corpus.keywords import keyword
 from inference.builtin.corpus.word_lists import NAME_WORDS, SUFFIXES
 from inference.builtin.writer.product_kinds import ProductKind, split
@@ -24,17 +24,10 @@ STATEMENTS = split("""
     IP65; vegan; organic; handmade; recyclable packaging; for beginners; for children; for travel; for small rooms;
     for everyday use; bestseller; spare parts included; 30-day returns
 """)
-MASS_ENDINGS = (
-    "cancelling", "foil", "oil", "sugar", "cocoa", "fringe", "packaging", "insole", "certified", "effects", "5.3",
-)  # fmt: skip
-NUMERALS = words("no two three four six")
-FIGURE_VERBS = (  # by the last word, for one product and for many
-    (("cm", "mm", "m"), "measures", "measure"),
-    (("W", "V", "mAh", "Ah", "GHz", "lumens", "ATM"), "is rated at", "are rated at"),
-    (("pieces", "colours", "sheets", "pages", "bags", "bulbs", "seeds", "stitches", "recipes"), "has", "have"),
-)
-VERB_WORDS = ("made", "handmade", "designed", "for")
-ADJECTIVES = ("vegan", "organic", "handmade", "gift-wrapped")
+OPEN_FORMS = {
+    "activity": "use", "adjective": "adjective", "count": "part", "material": "material", "predicate": "adjective",
+    "room": "room",
+}  # fmt: skip
 DOUBLED = words("""
     chop cut fit grip hit knit label let level model mop nap pin plan pot put run set sip sit skip slip snap spin stop
     swim tap trim wrap
@@ -47,7 +40,11 @@ SECOND_VERBS = words("""
 
 @dataclass(frozen=True)
 class Fact:
-    """A fact as the shop gives it. form: "adjective", "part", "material", "figure", "colour" or "statement"."""
+    """A fact as the shop gives it.
+
+    form: "adjective", "part", "material", "figure", "colour", "mass" ("comfort", or an invented word), "use",
+    "room" or "statement".
+    """
 
     text: str
     form: str
@@ -60,41 +57,6 @@ class GivenProduct:
     name: str
     kind: ProductKind | None
     facts: tuple[Fact, ...]
-
-
-@dataclass(frozen=True)
-class Clause:
-    """A clause about the product: its verb, and the rest, which has the fact."""
-
-    verb: str
-    rest: str
-
-
-def with_article(text: str) -> str:
-    """Return a part of a product as it stands in a sentence: "a removable tray", "two pockets"."""
-    first, last = text.split()[0], text.partition(" of ")[0].split()[-1]
-    bare = last.endswith(MASS_ENDINGS) or (last.endswith("s") and not last.endswith("ss")) or first in NUMERALS
-    return text if bare or (first[0].isdigit() and "-" not in first) else f"{article(text)} {text}"
-
-
-def figure_clause(text: str, plural: bool) -> Clause | None:
-    """Return a clause such as "measures 40 cm", or None for a figure that only the shop can explain."""
-    for units, one, many in FIGURE_VERBS:
-        if text.split()[-1] in units:
-            return Clause(many if plural else one, text)
-    if text.startswith(("size ", "sizes ")):
-        return Clause("come in" if plural else "comes in", text)
-    if text.startswith(("set of ", "pack of ")):
-        return Clause("come as" if plural else "comes as", f"a {text}")
-    return None
-
-
-def statement_clause(text: str, plural: bool) -> Clause | None:
-    """Return a clause such as "is made in Portugal", or None for a statement that stands in a list only."""
-    be, (first, _, rest) = "are" if plural else "is", text.partition(" ")
-    if rest and first in VERB_WORDS:
-        return Clause(f"{be} {first}", rest)
-    return Clause(be, text) if text in ADJECTIVES or text.endswith(" certified") else None
 
 
 def gerund(use: str) -> str:
@@ -121,8 +83,7 @@ def _statement(text: str) -> Fact:
 def _open_fact(random: Random, unseen: bool) -> Fact:
     """Return a fact of words that no category has, to teach copying."""
     found = keyword(random, unseen, 0.3)
-    forms = {"adjective": "adjective", "count": "part", "material": "material"}
-    return Fact(found.text, forms.get(found.form, "statement"))
+    return Fact(found.text, OPEN_FORMS.get(found.form, "mass"))
 
 
 def draw_facts(random: Random, kind: ProductKind | None, count: int, unseen: bool) -> tuple[Fact, ...]:

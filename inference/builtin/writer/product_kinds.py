@@ -113,7 +113,7 @@ category(
 )
 category(
     "tea and coffee",
-    "~green tea: drink through the day; ~ground coffee: brew filter coffee; ~coffee beans: brew espresso; "
+    "~green tea: drink through the day; ~ground coffee: brew filter coffee; *coffee beans: brew espresso; "
     "~black tea: drink in the morning; ~herbal tea: drink in the evening; ~hot chocolate: drink on cold days; "
     "~chai: drink with milk; ~matcha: whisk with hot water; ~iced tea: drink cold; ~instant coffee: make a quick cup",
     "~rooibos tea: drink with or without milk; ~cold brew: drink over ice",

@@ -3,61 +3,63 @@
 No description says what a product is for, where it is used or by whom, unless a given fact says it.
 """
 
-from itertools import groupby
 from random import Random
 
 from inference.builtin.corpus.invented_words import article
 from inference.builtin.corpus.text import capitalised, join_words, repeated_five_grams
-from inference.builtin.writer.facts import Clause, Fact, GivenProduct, figure_clause, statement_clause, with_article
+from inference.builtin.writer.clauses import Clause, clause_of, conjugated, with_article
+from inference.builtin.writer.facts import Fact, GivenProduct
 
 TONES = ("plain", "friendly", "formal", "playful", "luxurious")
 MIN_SENTENCES = {"short": (1, 2), "": (2, 2), "medium": (2, 3), "long": (3, 4)}  # by length
-GROUP_SIZES = {"short": (2, 2, 3), "": (1, 2, 2, 3), "medium": (1, 1, 2), "long": (1, 1, 1, 2)}  # facts in a sentence
+MAX_FACTS = {"short": (2, 3, 3), "": (2, 2, 2, 3), "medium": (1, 2, 2, 3), "long": (1, 2, 2)}  # in a sentence
 MAX_WORDS = {"short": 40, "": 60, "medium": 80, "long": 150}
-LISTED_SHARE = 0.12  # of sentences, whose facts are listed though each could stand in a clause
+NAMED_SHARE = 0.15  # of sentences that follow one without the name
+ALSO_SHARE = 0.6  # of sentences that begin as the one before
+DESCRIBED_SHARE = 0.2
 
 OPENERS = {
     "plain": (
-        "{This} {is} {the}.", "Here {is} {the}.", "Take a look at {the}.", "You are looking at {the}.",
-        "Have a look at {the}.",
+        "{This} {is} {the}.", "Here {is} {the}.", "Take a look at {the}.", "Have a look at {the}.", "Take a closer look at {the}.",
     ),
     "friendly": (
-        "Meet {the}.", "Say hello to {the}.", "Here {is} {the}, and we are happy to show {it} to you.",
-        "Hello! {This} {is} {the}.", "We would love you to meet {the}.", "Have you seen {the} yet?",
-        "We are glad that you found {the}.", "Come and take a look at {the}.",
+        "Meet {the}.", "Say hello to {the}.", "Hello! {This} {is} {the}.", "Hi there! Here {is} {the}.",
+        "We would love to show you {the}.", "Have you seen {the} yet?", "We are glad that you found {the}.",
+        "Come and take a look at {the}.", "Let us show you {the}.", "We are happy to show you {the}.",
     ),
     "formal": (
         "We present {the}.", "We are pleased to offer {the}.", "It is our pleasure to present {the}.",
         "May we introduce {the}?", "Allow us to present {the}.", "We are pleased to introduce {the}.",
-        "Please find the details of {the} below.",
+        "We are proud to present {the}.",
     ),
     "playful": (
-        "Psst: have you met {the}?", "Ta-da! Here {is} {the}.", "Guess who is here: {the}!",
-        "Knock, knock! Who is there? {The}!", "Look what we have here: {the}!", "Drum roll, please: {the}!",
-        "Yes, you saw that right: {the}!", "Say hi to {the}!",
+        "Psst! Have you met {the}?", "Ta-da! Here {is} {the}.", "Guess what? {The} {is} here!",
+        "Look what we have here: {the}!", "Drum roll, please: {the}!", "Say hi to {the}!", "Surprise! Here {is} {the}.",
+        "Ready or not, here {is} {the}!",
     ),
     "luxurious": (
-        "Discover {the}.", "Treat yourself to {the}.", "An invitation: {the}.", "Allow yourself {the}.",
-        "Take a moment for {the}.", "Let {the} be your choice.", "Something to look forward to: {the}.",
-        "Step closer and discover {the}.",
+        "Discover {the}.", "Treat yourself to {the}.", "We invite you to discover {the}.", "Enjoy a closer look at {the}.",
+        "Take a moment to discover {the}.", "It is time to discover {the}.", "Step closer and discover {the}.",
     ),
 }  # fmt: skip
 KIND_OPENERS = {  # with the first facts beside the kind: "a quiet kettle with a copper base"
-    "plain": ("{The} {is} {described}.", "{This} {is} {the}: {described}."),
+    "plain": ("{The} {is} {described}.", "{This} {is} {the}, {described}."),
     "friendly": ("Meet {the}, {described}.", "Say hello to {the}, {described}."),
     "formal": ("We present {the}, {described}.", "{The} {is} {described}."),
-    "playful": ("Guess who is here: {the}, {described}!", "Psst: {the} {is} {described}!"),
+    "playful": ("Say hi to {the}, {described}!", "Psst! {The} {is} {described}!"),
     "luxurious": ("Discover {the}, {described}.", "Treat yourself to {the}, {described}."),
 }
 ENDINGS = {
-    "plain": ("Add {it} to your order.", "Order {it} if you like {it}.", "Take your time to decide."),
+    "plain": ("Add {it} to your order.", "You can order {it} here.", "Take your time to decide."),
     "friendly": ("Why not give {it} a try?", "We think you will like {it}.", "We hope you like {it} as much as we do."),
     "formal": ("We are glad to answer any questions.", "Orders are welcome.", "We look forward to your order."),
     "playful": ("Go on, you know you want to!", "Tempted? We thought so.", "Say yes!"),
-    "luxurious": ("Let {it} be yours.", "Allow yourself a closer look.", "You choose, and we do the rest."),
+    "luxurious": ("Let {it} be yours.", "Make {it} yours."),
 }
-LABELS = ("Details", "Good to know", "Key facts", "At a glance", "In short", "The facts")
-HAVING_VERBS = ("come with", "come with", "have", "have", "feature", "offer")
+HAVING_VERBS = ("have", "have", "have", "come with", "come with", "feature")
+# Pairs of verbs whose facts stand in one sentence: "It measures 30 cm and is made of oak."
+LEADING = ("be", "be made of", "be made with", "be rated at", "come in", "hold", "measure", "weigh")
+FOLLOWING = (*LEADING, "have", "come with", "feature")
 
 
 class SentenceWriter:
@@ -81,10 +83,10 @@ class SentenceWriter:
         sentences: list[str] = []
         described, described_count = self._described(facts)
         roll = self.random.random()
-        if described_count and roll < 0.35:
+        if described_count and roll < DESCRIBED_SHARE:
             facts = facts[described_count:]
             sentences.append(self._fill(KIND_OPENERS[self.tone], described=described))
-        elif not facts or self.tone != "plain" or roll < 0.7:
+        elif not facts or self.tone != "plain" or roll < 0.65:
             sentences.append(self._fill(OPENERS[self.tone]))
         sentences += self._fact_sentences(facts, length, with_name=not sentences)
         if len(sentences) < self.random.randint(*MIN_SENTENCES[length]):
@@ -98,7 +100,7 @@ class SentenceWriter:
         if kind is None or not facts or facts[0].form != "adjective" or facts[0].text.lower() in name:
             return "", 0
         described = f"{facts[0].text} {kind.noun}"
-        if kind.number == "one":
+        if kind.number != "many":
             described = f"{article(facts[0].text)} {described}"
         if len(facts) > 1 and facts[1].form == "part" and self.random.random() < 0.7:
             return f"{described} with {with_article(facts[1].text)}", 2
@@ -109,51 +111,58 @@ class SentenceWriter:
 
     def _fact_sentences(self, facts: list[Fact], length: str, *, with_name: bool) -> list[str]:
         """Return the sentences of these facts. with_name: the first has the product's name as its subject."""
-        sentences = list[str]()
-        while facts:
-            part = facts[: self.random.choice(GROUP_SIZES[length])]
-            have = self._conjugated(self.random.choice(HAVING_VERBS))
-            clauses = [clause for fact in part if (clause := self._clause(fact, have))]
-            is_listed = len(clauses) < len(part) or (len(facts) > 1 and self.random.random() < LISTED_SHARE)
-            named = with_name if not sentences else len(sentences) % 2 == 1 and self.random.random() < 0.3
-            sentences.append(self._listed(facts, named) if is_listed else self._clauses_together(clauses, named))
-            facts = [] if is_listed else facts[len(part) :]
+        have = self.random.choice(HAVING_VERBS)
+        clauses = [clause_of(fact, self.product.kind, self.random, have) for fact in facts]
+        sentences, before, has_name = list[str](), "", not with_name
+        while clauses:
+            count = self._together(clauses, self.random.choice(MAX_FACTS[length]))
+            verb = clauses[0].verb
+            has_name = not has_name and (not sentences or self.random.random() < NAMED_SHARE)
+            subject = self.slots["The"] if has_name else self.subject
+            is_like_before = verb == before and not has_name and not clauses[0].is_alone
+            also = is_like_before and self.random.random() < ALSO_SHARE
+            sentences.append(f"{subject} {self._predicate(clauses[:count], also)}.")
+            before, clauses = verb, clauses[count:]
         return sentences
 
-    def _listed(self, facts: list[Fact], named: bool) -> str:
-        listed = join_words([fact.text for fact in facts])
-        if named:
-            return f"{self.slots['The']} {self.random.choice(('at a glance', 'in short'))}: {listed}."
-        return f"{self.random.choice(LABELS)}: {listed}."
+    def _together(self, clauses: list[Clause], most: int) -> int:
+        """Return how many of the clauses stand in the next sentence: those of its verb, or two that go together."""
+        first = clauses[0]
+        alike = 1
+        while alike < min(most, len(clauses)) and not first.is_alone and _are_alike(first, clauses[alike]):
+            alike += 1
+        if alike == 1 and most > 1 and len(clauses) > 1 and _go_together(first, clauses[1]):
+            following = clauses[2] if len(clauses) > 2 else None  # two facts of the second verb stand together
+            return 1 if following and _are_alike(clauses[1], following) and self.random.random() < 0.8 else 2
+        return alike
 
-    def _clauses_together(self, clauses: list[Clause], named: bool) -> str:
-        """Return one sentence of these clauses, in their order: "It is quiet and compact and has a lid."."""
-        groups = [
-            f"{verb} {join_words([clause.rest for clause in group])}"
-            for verb, group in groupby(clauses, key=lambda clause: clause.verb)
-        ]
-        return f"{self.slots['The'] if named else self.subject} {join_words(groups)}."
+    def _predicate(self, clauses: list[Clause], also: bool) -> str:
+        """Return what a sentence says: "is quiet and made of oak", "comes in black", "also has a lid"."""
+        first, last = clauses[0].verb, clauses[-1].verb
+        start = conjugated(first, plural=self.plural)
+        if also:
+            be, _, rest = start.partition(" ") if first.startswith("be") else ("", "", start)
+            start = " ".join(filter(None, (be, "also", rest)))
+        if first == last:
+            return f"{start} {join_words([clause.rest for clause in clauses])}"
+        if first.startswith("be") and last.startswith("be"):
+            second = last.removeprefix("be").strip()
+        else:
+            second = conjugated(last, plural=self.plural)
+        return " ".join(filter(None, (start, clauses[0].rest, "and", second, clauses[1].rest)))
 
-    def _clause(self, fact: Fact, have: str) -> Clause | None:
-        """Return the clause of a fact, or None if it fits a list only. have: the verb of parts."""
-        be = "are" if self.plural else "is"
-        if fact.form == "part":
-            return Clause(have, with_article(fact.text))
-        if fact.form == "material":
-            return Clause(f"{be} made {'with' if self._is_substance() else 'of'}", fact.text)
-        if fact.form == "colour":
-            return Clause(self._conjugated("come in"), fact.text)
-        if fact.form == "figure":
-            return figure_clause(fact.text, self.plural)
-        return Clause(be, fact.text) if fact.form == "adjective" else statement_clause(fact.text, self.plural)
 
-    def _conjugated(self, verb: str) -> str:
-        first, _, rest = verb.partition(" ")
-        third = {"have": "has"}.get(first, first + "s")
-        return " ".join(filter(None, (first if self.plural else third, rest)))
+def _are_alike(first: Clause, second: Clause) -> bool:
+    return second.verb == first.verb and not second.is_alone and second.verb not in ("come in", "hold", "weigh")
 
-    def _is_substance(self) -> bool:
-        return self.product.kind is not None and self.product.kind.number == "mass"
+
+def _go_together(first: Clause, second: Clause) -> bool:
+    """Return whether two clauses stand in one sentence: no verb comes twice, and no promise of the shop is joined."""
+    if first.is_alone or second.is_alone or first.verb == second.verb:
+        return False
+    if first.verb.split()[0] == second.verb.split()[0] == "come":
+        return False
+    return first.verb in LEADING and second.verb in FOLLOWING
 
 
 def write_description(product: GivenProduct, tone: str, length: str, random: Random) -> str:
