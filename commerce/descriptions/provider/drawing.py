@@ -2,7 +2,6 @@
 
 import asyncio
 from contextlib import aclosing
-from dataclasses import replace
 
 from django.conf import settings
 
@@ -16,7 +15,6 @@ from commerce.descriptions.provider.client import (
 )
 from commerce.descriptions.text import prompts
 from commerce.descriptions.text.best_text import BestText
-from commerce.descriptions.text.fact_forms import in_writing_order
 from commerce.descriptions.text.prompts import DescriptionRequest
 
 MAX_ROUNDS = 4
@@ -33,16 +31,14 @@ def text_provider(model: str) -> Provider:
 async def draw_best(request: DescriptionRequest, model: str, *, wanted: int = 1) -> BestText:
     """Draw several texts at once, up to MAX_ROUNDS times, until so many are accepted, and return the best.
 
-    Every other round has the facts in another order, since a model that cannot word one order often can the other. A
-    failure after the first text ends the drawing. Raises ProviderError, ProviderBusy before it.
+    A failure after the first text ends the drawing. Raises ProviderError, ProviderBusy before it.
     """
     best = BestText(request, model, wanted)
     clock = asyncio.get_running_loop().time
     began = clock()
     try:
-        for number in range(MAX_ROUNDS):
-            keywords = in_writing_order(request.keywords) if number % 2 else request.keywords
-            await _add_draws(best, replace(request, keywords=keywords), began + CALL_TIMEOUT_SECONDS)
+        for _ in range(MAX_ROUNDS):
+            await _add_draws(best, request, began + CALL_TIMEOUT_SECONDS)
             max_seconds = MAX_POLISH_SECONDS if best.text else MAX_REDRAW_SECONDS
             if best.is_accepted or clock() - began > max_seconds:
                 break

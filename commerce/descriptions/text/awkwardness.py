@@ -6,26 +6,24 @@ Each fault was found by readers who would not have published a text for it. All 
 import re
 from itertools import pairwise
 
-from commerce.descriptions.text.fact_forms import fact_places, form_penalty, joins_unlike, singular
+from commerce.descriptions.text.fact_forms import fact_places, form_penalty, joins_promise, singular
 from commerce.descriptions.text.plain_text import plain_text
 from commerce.descriptions.text.prompts import DescriptionRequest, is_english
 from commerce.descriptions.text.rules import FACT_MARK, given_texts, normal, unknown_words, without, words_of
 from commerce.descriptions.text.vocabulary import KINDS, NAME_SUFFIXES, PAIRS, SINGULAR_WITH_S
 
 _NAME = "\x01"
-_ONE_VERBS, _MANY_VERBS = "comes|features|has|is|measures|offers", "are|come|feature|have|measure|offer"
+_ONE_VERBS = "comes|features|has|holds|is|lasts|measures|offers|weighs"
+_MANY_VERBS = "are|come|feature|have|hold|last|measure|offer|weigh"
 _VERBS = f"{_ONE_VERBS}|{_MANY_VERBS}|made"
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
-_DOUBLE_AND = re.compile(r":[^.!?:]{0,200} and [^,.!?:]{0,80} and ")
 _RUN_ON = re.compile(
     rf" and (?:{_VERBS}) [^.!?]{{0,200}} and (?:{_VERBS}) "
     rf"| (comes?) [^.!?]{{0,200}} and \1 "
     rf"|rated at\s+{FACT_MARK}\s+and "
 )
-_LONE_FACT = re.compile(rf"(?<!good to know):\s*{FACT_MARK}\s*[.!?]")  # "In short: 10 W." sums up nothing
 _WRONG_PHRASE = re.compile(
     r"\bwho (?:are \w+|here\b)|\bfind the (?!details)\w+|\byou look like\b|\Athere (?:is|are)\b"
-    r"|\bwould love you to meet\.|\b(?:come|comes|is|are) (?:in )?at a glance\b"
 )
 _NO_ARTICLE = re.compile(rf"\b(?:here|there|this) is\s+{_NAME}")
 _ONE = re.compile(
@@ -50,10 +48,7 @@ def awkwardness(text: str, request: DescriptionRequest) -> int:
         "the name again and again": max(0, rest.count(_NAME) - 2),
         "no article": bool(_NO_ARTICLE.search(rest)),
         "sentences that begin alike": _monotony(rest),
-        "several lists": max(0, written.count(":") - name.count(":") - 1),
-        "a list of one": bool(_LONE_FACT.search(rest)),
-        "a list with two ands": 2 * bool(_DOUBLE_AND.search(rest)),
-        "a list of unlike facts": joins_unlike(places),
+        "a promise joined to a part": joins_promise(places),
         "a run-on sentence": bool(_RUN_ON.search(rest)),
         "other words": 2 * len(set(unknown_words(rest, set(words_of(" ".join(given)))))),
         "facts out of place": form_penalty(places),

@@ -47,37 +47,42 @@ class Slot(Enum):
 
     NONE = ""
     BEING = "is"
+    BEING_FOR = "is for"
     COMING_AS = "comes as"
     COMING_IN = "comes in"
+    COMING_IN_SIZE = "comes in a size of"
     HAVING = "has"
+    HOLDING = "holds"
+    LASTING = "lasts"
     LIST = ":"
     MADE = "is made of"
+    MADE_WITH = "is made with"
     MEASURING = "measures"
     RATED = "is rated at"
+    WEIGHING = "weighs"
 
 
-# Forms that a frame takes. Those with an unknown form, and all forms in a list, are right anywhere but in `measures`.
+# Forms that a frame takes. An unknown form, and all forms in a list, are right in any frame without a unit.
 FITTING = {
     Slot.BEING: {FactForm.ADJECTIVE, FactForm.COLOR, FactForm.PHRASE, FactForm.RATING, FactForm.SIZE},
+    Slot.BEING_FOR: {FactForm.PHRASE},
     Slot.COMING_AS: set(),
     Slot.COMING_IN: {FactForm.COLOR, FactForm.SIZE, FactForm.MATERIAL},
     Slot.HAVING: {FactForm.PART},
     Slot.MADE: {FactForm.MATERIAL},
-    Slot.MEASURING: {FactForm.FIGURE},
-    Slot.RATED: {FactForm.FIGURE, FactForm.RATING},
+    Slot.MADE_WITH: {FactForm.MATERIAL, FactForm.PART},
 }  # fmt: skip
 _WRITING_ORDER = (
-    FactForm.ADJECTIVE, FactForm.MATERIAL, FactForm.COLOR, FactForm.PART, FactForm.FIGURE, FactForm.SIZE,
-    FactForm.COUNT, FactForm.PHRASE, FactForm.RATING, FactForm.UNKNOWN,
+    FactForm.ADJECTIVE, FactForm.MATERIAL, FactForm.COLOR, FactForm.SIZE, FactForm.COUNT, FactForm.FIGURE,
+    FactForm.RATING, FactForm.PART, FactForm.UNKNOWN, FactForm.PHRASE,
 )  # fmt: skip
-_CLAUSE_FORMS = {FactForm.PART, FactForm.ADJECTIVE, FactForm.MATERIAL, FactForm.COLOR, FactForm.PHRASE}
-_QUALITIES = {FactForm.ADJECTIVE, FactForm.PHRASE}
 _WITH_ARTICLE = {FactForm.PART, FactForm.COUNT, FactForm.UNKNOWN}
 _VERBS = {
     "is": Slot.BEING, "are": Slot.BEING, "has": Slot.HAVING, "have": Slot.HAVING, "with": Slot.HAVING,
     "features": Slot.HAVING, "feature": Slot.HAVING, "offers": Slot.HAVING, "offer": Slot.HAVING,
     "includes": Slot.HAVING, "include": Slot.HAVING, "measures": Slot.MEASURING, "measure": Slot.MEASURING,
-    "rated": Slot.RATED, "made": Slot.MADE,
+    "weighs": Slot.WEIGHING, "weigh": Slot.WEIGHING, "holds": Slot.HOLDING, "hold": Slot.HOLDING,
+    "lasts": Slot.LASTING, "last": Slot.LASTING, "rated": Slot.RATED, "made": Slot.MADE,
 }  # fmt: skip
 _AFTER_COMING = {"in": Slot.COMING_IN, "as": Slot.COMING_AS}
 _CLAUSE_WORDS = frozenset({"and", "or", "with", "for", "in", "on", "at", "of", "as", "is", "are", "has", "have", "to"})
@@ -85,9 +90,17 @@ _COUNTS = frozenset({"no", "two", "three", "four", "five", "six", "eight", "ten"
 _ARTICLES = frozenset({"a", "an", "the"})
 _FACT = "\x00"
 _TOKEN = re.compile(r"\x00\d+\x00|[\w'-]+|[.:;,!?()]")
-_LENGTH = re.compile(r"\d\s*(?:mm|cm|m|km|inches|ft)\Z")
-_AMOUNT = re.compile(r"\d\s*(?:inch|ml|cl|l|g|kg|oz|lb)\Z")
-_POWER = re.compile(r"\d\s*(?:w|kw|v|mah|ah|wh|k|lumens|lm|ghz|mhz|hz|atm|bar)\Z")
+# Units that a frame takes, in the order in which the figures are written.
+_UNITS = {
+    Slot.MEASURING: re.compile(r"\d\s*(?:mm|cm|m|km|inches|ft)\Z"),
+    Slot.WEIGHING: re.compile(r"\d\s*(?:mg|g|kg|oz|lb|g/m2)\Z"),
+    Slot.HOLDING: re.compile(r"\d\s*(?:ml|cl|dl|l|gb|tb)\Z|\Aup to "),
+    Slot.RATED: re.compile(r"\d\s*(?:w|kw|v|mah|ah|wh|k|lumens|lm|ghz|mhz|hz|atm|bar|°c)\Z|\A\d+(?:p|x\d+)\Z"),
+    Slot.LASTING: re.compile(r"\d (?:hours|minutes|days|years)\Z"),
+    Slot.BEING_FOR: re.compile(r"\Aages |(?:players|persons|months)\Z"),
+    Slot.BEING: re.compile(r"\d carat\Z"),
+}  # fmt: skip
+_SIZED = re.compile(r"\d\s*(?:ml|l|g|kg)\Z")  # of what is used up: "comes in a size of 500 ml"
 _COUNT = re.compile(r"\A(?:set|pack|pair|box|bundle) of \d")
 _RATING = re.compile(r"\A(?:ip|spf ?|uv ?|usb ?)\d[\w.]*\Z")
 _PREPOSITION = re.compile(r"\A(?:for|from|in|without) ")
@@ -143,15 +156,15 @@ def form_of(fact: str) -> FactForm:
 
 
 def in_writing_order(facts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return facts with those of one form together, and those that fit no clause at the end, where a list has them."""
+    """Return facts with those of one form together, and those at the end that stand in a sentence of their own."""
     return tuple(sorted(facts, key=lambda fact: _writing_order(fact.casefold())))
 
 
-def _writing_order(fact: str) -> int:
-    form = form_of(fact)
-    if form is FactForm.FIGURE and not (_LENGTH.search(fact) or _POWER.search(fact)):
-        return len(_WRITING_ORDER)
-    return _WRITING_ORDER.index(form) + (form is FactForm.PART and fact.split()[-1] in POLICIES)
+def _writing_order(fact: str) -> tuple[int, int]:
+    if fact.split()[-1:] and fact.split()[-1] in POLICIES | KIND_NOUNS:
+        return (len(_WRITING_ORDER), 0)
+    units = [index for index, unit in enumerate(_UNITS.values()) if unit.search(fact)]
+    return (_WRITING_ORDER.index(form_of(fact)), min(units, default=0))
 
 
 def fact_places(text: str, name: str, facts: list[str]) -> list[FactPlace]:
@@ -182,7 +195,7 @@ def wrong_forms(places: list[FactPlace]) -> Iterator[FactPlace]:
 
 
 def form_penalty(places: list[FactPlace]) -> int:
-    """Return how much worse facts stand than they could: in a list without need, in a clause by a guess, or twice."""
+    """Return how much worse facts stand than they could: in a list, in a clause by a guess, or twice."""
     repeated = len(places) - len({place.fact for place in places})
     return 2 * repeated + sum(map(_penalty, places))
 
@@ -190,58 +203,59 @@ def form_penalty(places: list[FactPlace]) -> int:
 def _penalty(place: FactPlace) -> int:
     form, frame, fact = place.form, place.frame, place.fact
     if frame is Slot.LIST:
-        return int(form in _CLAUSE_FORMS)
-    if frame is Slot.MEASURING:  # 5 l are held, and 5 kg weighed
-        return 0 if _LENGTH.search(fact) else 3
+        return 3
+    if frame is Slot.MEASURING and not _UNITS[frame].search(fact):  # 5 l are held, and 5 kg weighed
+        return 3
     if frame is Slot.COMING_IN and form is FactForm.MATERIAL:  # "comes in rose gold", but "is made of oak"
-        return int(fact.split()[-1] not in COLOR_WORDS)
+        return 3 * (fact.split()[-1] not in COLOR_WORDS)
     if frame is Slot.BEING and (
         form in (FactForm.RATING, FactForm.SIZE) or (place.follows_and and fact.startswith("for "))
     ):
         return 1
     if frame is Slot.BEING and form is FactForm.FIGURE:
-        return 2
+        return 2 * (not _UNITS[frame].search(fact))
     if form is FactForm.PART:
         return 3 * place.has_noun + (place.has_article and fact.split()[-1] in MASS_NOUNS)
-    return (1 + place.has_article) * (form is FactForm.UNKNOWN)
+    return (1 + place.has_article) * (form is FactForm.UNKNOWN and not any(unit.search(fact) for unit in _UNITS.values()))
 
 
-def joins_unlike(places: list[FactPlace]) -> bool:
-    """Return whether "and" joins facts of unlike kinds: "for travel and two batteries", "30-day returns and a lid"."""
-    return any(
-        first.frame is second.frame
-        and second.frame in (Slot.LIST, Slot.HAVING)
-        and second.follows_and
-        and _likeness(first) != _likeness(second)
-        for first, second in pairwise(places)
-    )
+def joins_promise(places: list[FactPlace]) -> bool:
+    """Return whether "and" joins a promise of the shop to something else: "30-day returns and a lid"."""
+    return any(second.follows_and and _is_promise(first) != _is_promise(second) for first, second in pairwise(places))
 
 
-def _likeness(place: FactPlace) -> tuple[bool, bool]:
-    """Return whether a fact is a quality, and whether it is a promise of the shop."""
-    return place.form in _QUALITIES, place.fact.split()[-1] in POLICIES
+def _is_promise(place: FactPlace) -> bool:
+    return place.fact.split()[-1] in POLICIES
 
 
 def _fits(place: FactPlace) -> bool:
     form, frame, fact = place.form, place.frame, place.fact
     if frame in (Slot.LIST, Slot.NONE) or place.has_noun:
         return True
+    if frame is Slot.COMING_IN_SIZE:
+        return bool(_SIZED.search(fact))
+    if frame in _UNITS and _UNITS[frame].search(fact):
+        return True
     if frame is Slot.MEASURING:
-        return bool(_LENGTH.search(fact) or _AMOUNT.search(fact))
+        return form is FactForm.FIGURE and not _UNITS[Slot.RATED].search(fact)
     if frame is Slot.RATED:
-        return form is FactForm.RATING or bool(_POWER.search(fact))
+        return form is FactForm.RATING
+    if frame in (Slot.HOLDING, Slot.WEIGHING, Slot.LASTING):
+        return False
     if frame is Slot.BEING and fact.startswith("up to "):
         return True
     if place.has_article and form not in _WITH_ARTICLE:
         return False
     if form is FactForm.UNKNOWN:
-        return frame is not Slot.MADE or not fact[:1].isdigit()
+        return frame not in (Slot.MADE, Slot.MADE_WITH) or not fact[:1].isdigit() or "%" in fact
     if frame is Slot.HAVING and form is FactForm.PART:
         return place.has_article in _articles(fact)
     if frame is Slot.HAVING and form is FactForm.FIGURE:
         return False
     if frame is Slot.COMING_IN and form is FactForm.PART:
-        return place.has_article and fact.split()[-1] in CONTAINERS
+        return place.has_article in _articles(fact) and (fact[0].isdigit() or fact.split()[-1] in CONTAINERS)
+    if frame is Slot.HAVING and form is FactForm.MATERIAL:
+        return fact.endswith("coir")
     if form is FactForm.COUNT:
         return place.has_article and frame in (Slot.BEING, Slot.COMING_AS, Slot.COMING_IN)
     return form in FITTING[frame]
@@ -271,7 +285,11 @@ def _next_frame(frame: Slot, before: str, word: str, after: str) -> Slot:
     if before in ("comes", "come", "available") and word in _AFTER_COMING:
         return _AFTER_COMING[word]
     if before == "made" and word == "with":
-        return Slot.MADE
+        return Slot.MADE_WITH
+    if before == "size" and word == "of":
+        return Slot.COMING_IN_SIZE
+    if word == "for" and before in ("is", "are", "made"):
+        return Slot.BEING_FOR
     if word == "in" and after.startswith(_FACT) and frame in (Slot.MADE, Slot.HAVING, Slot.MEASURING):
         return Slot.COMING_IN
     if word == "," and frame in (Slot.MADE, Slot.MEASURING):

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from commerce.descriptions.text.fact_forms import in_writing_order
 from commerce.descriptions.text.plain_text import plain_text, strip_invisible
 
 SYSTEM_PROMPT = "You write product descriptions for an online shop."
@@ -73,7 +74,8 @@ def _user_message(request: DescriptionRequest) -> str:
     lines = ["Write a product description.", f"Product name: {_one_line(request.product_name)}"]
     if request.prompt:
         lines = [_one_line(request.prompt)]
-    if keywords := [_one_line(keyword) for keyword in request.keywords if plain_text(keyword)]:
+    keywords = in_writing_order(request.keywords) if is_english(request.language) else request.keywords
+    if keywords := tuple(_one_line(keyword) for keyword in keywords if plain_text(keyword)):
         lines.append(f"Keywords: {', '.join(keywords)}")
     if request.tone:
         lines.append(f"Tone: {_one_line(request.tone)}")

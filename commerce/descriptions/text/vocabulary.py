@@ -81,14 +81,16 @@ KINDS = _phrases("""
 
 # Words that say nothing of a product. A text of these words and the given ones claims nothing that was not given.
 PLAIN_WORDS = _words("""
-    a about above add after again all allow allows along also among an and another any anything are as ask at away
+    a about above add after again all allow allows along also among an and another answer any anything are as ask at
+    away
     be because been before being below beside between both bring brings but buy by can check choice choose chosen
     closer color colors colour colours come comes coming could curious da day decide decided delight detail
     details did discover discovered do does doing done door down drum each either else enjoy enough ever every fact
     facts feature featured features featuring few find first for forward found from full further get gets getting
-    give given gives glad glance go goes going good great greet guess had happy has have having hello here hi hope
+    give given gives glad glance go goes going good great greet guess had happy has have having hello here hi hold holds
+    hope
     how i if in include included includes including indeed introduce introduced introduces introducing introduction
-    invitation invite invited is it item items its itself join just keep key kind knock know known last lay learn
+    invitation invite invited is it item items its itself join just keep key kind knock know known last lasts lay learn
     let lets like list listed little live look looking looks love lovely made make many may me measure measures
     measuring meet met might mind moment more most much must my name named need never new next nice no none nor not
     note now numbers of off offer offered offering offers oh on once one only open or order ordered orders other
@@ -98,7 +100,7 @@ PLAIN_WORDS = _words("""
     shown shows sight simply size sizes so some something sort special specification specifications start step still
     stock stop such surprise ta take taken talk tell tempted than thank thanks that the their them themselves then
     there these they thing things think this those thought through time to together too treat true try turn two up
-    us very wait want was way we welcome well were what whatever when where which while who why will wish with
+    us very wait want was way we weigh weighs welcome well were what whatever when where which while who why will wish with
     without word words would yes yet you your yours yourself
 """)
 # Words that name a use, a user or an occasion.
@@ -127,7 +129,7 @@ PART_NOUNS = _words("""
     finish flap fold frame front function gasket grip guarantee guard handle hanger harness head heel hem hinge hint
     holder hole hood hook index indicator inlay insert insole instruction interior jack jar joint key knob label
     lamp latch layer leg lens lense lever lid light line liner lining lock loop manual mechanism mode motor mount
-    movement neck needle net note nozzle opening pad page panel partition pattern pearl pen phone piece plate plug
+    movement neck needle net note nozzle opening pad page panel partition pattern pen phone piece plate plug
     pocket point port pouch program programme pump rack rail recipe return rim ring rod roller rose rotor rule
     scale screen screw seal seat seed sensor shade sheet shelf shell shelve shut-off shutter shutter-off side sleeve
     slot socket sole speaker speed spoke spout spring stand stem step sticker stitch stone storage strap string
@@ -139,7 +141,7 @@ MASS_NOUNS = _words("""
     protection stitching storage sugar upholstery vanilla velcro wood
 """)
 EITHER_NOUNS = _words("aroma control embroidery fabric flavor flavour foil fringe light scent")  # with "a" or without
-INGREDIENTS = _words("butter coir extract milk oil paper wax")
+INGREDIENTS = _words("bristle butter coir extract milk oil paper wax")
 KIND_NOUNS = _words("bestseller edition")  # what a product is
 POLICIES = _words("guarantee returns warranty")
 CONTAINERS = _words("bag bottle box case jar pack package packaging pouch set tin tube")
@@ -148,7 +150,7 @@ ADJECTIVES = _words("""
     decorative delicate double dry easy electric elegant ergonomic extra fair fair-trade fine firm flat flexible
     fresh gentle geometric glossy gluten-free handmade handwoven handy heavy heirloom hollow hypoallergenic lace-up
     large light lightweight long low magnetic matt matte mechanical mini minimal minimalist modern modular narrow
-    natural neutral non-slip non-stick non-toxic odourless organic oval over-ear perennial plain plush portable
+    natural neutral non-slip non-stick non-toxic odourless organic oval over-ear perennial plain portable
     quiet rectangular retro robust rough round rugged safe sharp short silent simple single-origin sleek slim small
     smart smooth snug soft solid sparkling square stretchy strong sturdy thick thin tough ultralight vegan vegetarian
     vibrant vintage warm waterproof wide wireless wooden woollen

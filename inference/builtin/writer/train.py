@@ -47,7 +47,7 @@ Batch = tuple[Tensor, Tensor, Tensor]
 class Settings:
     """Settings of a run. batch: tokens in a step. rate: the full learning rate."""
 
-    steps: int = 400
+    steps: int = 350
     batch: int = 1024
     rank: int = 8
     rate: float = 1e-3

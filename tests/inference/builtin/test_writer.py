@@ -64,6 +64,38 @@ def test_a_description_has_its_name_and_facts_in_their_order_and_repeats_no_five
         assert not repeated_five_grams(text.replace(product.name, "it"))
 
 
+def written(noun: str, text: str, form: str) -> str:
+    """Return a plain description of a product of a kind with one fact, without its opening."""
+    kind = next(kind for kind in KINDS if kind.noun == noun)
+    product = GivenProduct("Velmo", kind, (Fact(text, form),))
+    texts = (write_description(product, "plain", "", Random(seed)) for seed in range(100))
+    return next(text for text in texts if text.count(". ") == 1 and "order" not in text and "time" not in text)
+
+
+@pytest.mark.parametrize(
+    ("noun", "fact", "form", "sentence"),
+    [
+        ("water bottle", "500 ml", "figure", "It holds 500 ml."),
+        ("shampoo", "500 ml", "figure", "It comes in a size of 500 ml."),
+        ("tent", "1.2 kg", "figure", "It weighs 1.2 kg."),
+        ("headphones", "30 hours", "figure", "They last 30 hours."),
+        ("laptop sleeve", "15 inch", "figure", "It comes in a 15 inch size."),
+        ("toaster", "3 speeds", "figure", "It has 3 speeds."),
+        ("sandals", "3 cm heel", "figure", "They have a 3 cm heel."),
+        ("granola", "whole oats", "material", "It is made with whole oats."),
+        ("tulip bulbs", "coconut coir", "material", "They come with coconut coir."),
+        ("necklace", "gift box", "part", "It comes in a gift box."),
+        ("desk", "30-day returns", "part", "It comes with 30-day returns."),
+        ("board game", "ages 3 and up", "figure", "It is for ages 3 and up."),
+        ("desk", "bestseller", "statement", "It is a bestseller."),
+        ("desk", "kesteel", "mass", "It is made of kesteel."),
+        ("desk", "Swooet", "mass", "It features Swooet."),
+    ],
+)
+def test_a_fact_has_the_verb_of_its_form(noun: str, fact: str, form: str, sentence: str) -> None:
+    assert written(noun, fact, form).partition(". ")[2] == sentence
+
+
 def run(folder: Path, tokenizer: Tokenizer, work: Path, start: Path | None = None) -> WriterTraining:
     """Return a run on a tiny model, from its state if there is one, or else from the weights of an adapter."""
     torch.set_num_threads(1)

@@ -3,6 +3,7 @@
 import pytest
 
 from commerce.descriptions.text.awkwardness import awkwardness
+from commerce.descriptions.text.best_text import ACCEPTED_AWKWARDNESS
 from commerce.descriptions.text.prompts import DescriptionRequest
 
 pytestmark = pytest.mark.no_database
@@ -15,7 +16,7 @@ def score(text: str, name: str = "Velmo Lamp", *keywords: str) -> int:
 
 
 def test_clauses_are_better_than_lists_and_lists_better_than_other_words():
-    clauses = "Meet the Brunvale Kettle. It is made of stainless steel and is cordless. Good to know: 1.7 l."
+    clauses = "Meet the Brunvale Kettle. It is cordless and made of stainless steel. It holds 1.7 l."
     listed = "Meet the Brunvale Kettle. Details: 1.7 l, stainless steel and cordless."
 
     assert awkwardness(clauses, KETTLE) == 0
@@ -24,19 +25,33 @@ def test_clauses_are_better_than_lists_and_lists_better_than_other_words():
 
 
 @pytest.mark.parametrize(
+    ("fact", "sentence"),
+    [
+        ("10 W", "It is rated at 10 W."), ("5 l", "It holds 5 l."), ("up to 15 kg", "It holds up to 15 kg."),
+        ("500 ml", "It comes in a size of 500 ml."), ("500 g", "It weighs 500 g."), ("40 hours", "It lasts 40 hours."),
+        ("15 inch", "It comes in a 15 inch size."), ("18 carat", "It is 18 carat."), ("A4", "It comes in A4."),
+        ("2 to 6 players", "It is for 2 to 6 players."), ("camping", "It is made for camping."),
+        ("70% cocoa", "It is made with 70% cocoa."), ("20 bags", "It comes in 20 bags."),
+        ("gift box", "It comes in a gift box."), ("set of 4", "It comes as a set of 4."),
+    ],
+)  # fmt: skip
+def test_each_figure_has_its_verb(fact: str, sentence: str):
+    assert score(f"Meet the Velmo Lamp. {sentence}", "Velmo Lamp", fact) <= ACCEPTED_AWKWARDNESS
+    assert score(f"Meet the Velmo Lamp. Its key fact: {fact}.", "Velmo Lamp", fact) > ACCEPTED_AWKWARDNESS
+
+
+@pytest.mark.parametrize(
     ("name", "keywords", "better", "worse"),
     [
-        ("Velmo Lamp", ["10 W"], "Meet the Velmo Lamp. Good to know: 10 W.", "Meet the Velmo Lamp. In short: 10 W."),
-        ("Velmo Bag", ["5 l"], "Meet the Velmo Bag. Good to know: 5 l.", "Meet the Velmo Bag. It measures 5 l."),
+        ("Velmo Bag", ["5 l"], "Meet the Velmo Bag. It holds 5 l.", "Meet the Velmo Bag. It measures 5 l."),
         ("Velmo Rack", ["oak"], "Meet the Velmo Rack. It is made of oak.", "Meet the Velmo Rack. It comes in oak."),
         ("Velmo Lamp", ["IP65"], "The Velmo Lamp is rated at IP65.", "The Velmo Lamp is IP65."),
-        ("Velmo Lamp", ["10x42"], "Good to know: the Velmo Lamp is 10x42.", "The Velmo Lamp has a 10x42."),
+        ("Velmo Lamp", ["10xy"], "The Velmo Lamp is 10xy.", "The Velmo Lamp has a 10xy."),
         ("Velmo", ["warm lighting"], "Velmo has warm lighting.", "Velmo has a warm lighting."),
         ("Velmo Lamp", [], "Guess who is here: the Velmo Lamp!", "Guess who here: the Velmo Lamp!"),
         ("Velmo Lamp", [], "Please find the details of the Velmo Lamp.", "Please find the facts: the Velmo Lamp."),
         ("Velmo Lamp", ["A4", "USB-C port"], "Velmo Lamp: A4, USB-C port.", "Velmo Lamp: a4, usb-c port."),
-        ("Velmo Nuts", ["long mechanism"], "Velmo Nuts: long mechanism.", "Velmo Nuts have long mechanism nuts."),
-        ("Velmo", ["9 l"], "Velmo at a glance: 9 l.", "Velmo. It comes in at a glance: 9 l."),
+        ("Velmo Nuts", ["long mechanism"], "Velmo Nuts have a long mechanism.", "Velmo Nuts have long mechanism nuts."),
         ("Velmo", [], "Meet Velmo. Velmo it is. It is here.", "Meet Velmo. Velmo it is. Velmo is here."),
         ("Velmo Shoes", [], "Here are the Velmo Shoes.", "Here is the Velmo Shoes."),
         ("Velmo Shoes II", ["red"], "The Velmo Shoes II come in red.", "The Velmo Shoes II comes in red."),
@@ -45,13 +60,6 @@ def test_clauses_are_better_than_lists_and_lists_better_than_other_words():
         ("Velmo Lamp", [], "This is the Velmo Lamp.", "This is Velmo Lamp."),
         ("Vegan lamp", [], "Meet the Vegan lamp.", "Meet the vegan lamp."),
         ("vegan lamp", [], "Meet it. Vegan lamp, at last.", "Meet the Vegan Lamp."),
-        (
-            "Velmo Lamp", ["oak", "red", "lid"], "Velmo Lamp: oak, red and lid.", "Velmo Lamp: oak and red and lid.",
-        ),
-        (
-            "Velmo Saw", ["for travel", "two bags"], "Velmo Saw: for travel, two bags.",
-            "Velmo Saw: for travel and two bags.",
-        ),
         (
             "Velmo Saw", ["lid", "bag"], "The Velmo Saw is here. It has a lid and a bag.",
             "The Velmo Saw is here and has a lid and has a bag.",

@@ -71,7 +71,7 @@ def test_what_the_request_does_not_give_is_found(sentence: str, phrases: list[st
 def test_parts_of_words_and_numbers_are_not_given(given: str, sentence: str, phrases: list[str]):
     data = DescriptionRequest(product_name="Brunvale Kettle", keywords=(given,))
 
-    assert unsupported_phrases(f"Meet the Brunvale Kettle. {sentence}", data) == phrases
+    assert set(unsupported_phrases(f"Meet the Brunvale Kettle. {sentence}", data)) == set(phrases)
 
 
 def test_a_text_is_marked_quickly_whatever_it_says():

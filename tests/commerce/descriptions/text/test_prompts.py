@@ -1,5 +1,7 @@
 """Tests of the prompts."""
 
+from dataclasses import replace
+
 import pytest
 
 from commerce.descriptions.text.prompts import DescriptionRequest, build_messages, can_write, max_tokens
@@ -18,8 +20,10 @@ def test_name_keywords_and_tone_have_a_line_each():
     request = DescriptionRequest(product_name="Velmo lamp", keywords=("warm light", "brass"), tone="friendly")
 
     assert user_message(request) == (
-        "Write a product description.\nProduct name: Velmo lamp\nKeywords: warm light, brass\nTone: friendly"
+        "Write a product description.\nProduct name: Velmo lamp\nKeywords: brass, warm light\nTone: friendly"
     )
+    german = replace(request, language="de")
+    assert "Keywords: warm light, brass\n" in user_message(german), "whose grammar is not known"
 
 
 def test_name_only_request_has_no_option_lines():

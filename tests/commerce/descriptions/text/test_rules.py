@@ -115,11 +115,11 @@ def test_a_given_use_may_be_named():
 
 
 def test_plain_texts_have_plain_and_given_words_only():
-    assert broken_rules(GOOD.replace("It holds", "Details:"), KETTLE, ended=True, is_plain=True) == []
+    assert broken_rules(GOOD, KETTLE, ended=True, is_plain=True) == []
     assert broken_rules(f"{GOOD} It sings.", KETTLE, ended=True, is_plain=True) == [
-        'it says "holds", which is not given'
+        'it says "sings", which is not given'
     ]
-    trays = GOOD.replace("stainless steel", "stainless steels").replace("It holds", "Details:")
+    trays = GOOD.replace("stainless steel", "stainless steels")
     assert broken_rules(trays, KETTLE, ended=True, is_plain=True) == ['it lacks "stainless steel"']
 
 
