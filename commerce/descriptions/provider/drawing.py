@@ -19,7 +19,7 @@ from commerce.descriptions.text.prompts import DescriptionRequest
 
 MAX_ROUNDS = 4
 # After these no round begins, where a text keeps the rules or none does.
-MAX_POLISH_SECONDS = 0.7
+MAX_POLISH_SECONDS = 1.2
 MAX_REDRAW_SECONDS = 8.0
 
 

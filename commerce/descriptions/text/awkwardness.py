@@ -10,7 +10,7 @@ from commerce.descriptions.text.fact_forms import fact_places, form_penalty, joi
 from commerce.descriptions.text.plain_text import plain_text
 from commerce.descriptions.text.prompts import DescriptionRequest, is_english
 from commerce.descriptions.text.rules import FACT_MARK, given_texts, normal, unknown_words, without, words_of
-from commerce.descriptions.text.vocabulary import KINDS, NAME_SUFFIXES, PAIRS, SINGULAR_WITH_S
+from commerce.descriptions.text.vocabulary import KINDS, MASS_PRODUCTS, NAME_SUFFIXES, PAIRS, SINGULAR_WITH_S
 
 _NAME = "\x01"
 _ONE_VERBS = "comes|features|has|holds|is|lasts|measures|offers|weighs"
@@ -21,15 +21,17 @@ _RUN_ON = re.compile(
     rf" and (?:{_VERBS}) [^.!?]{{0,200}} and (?:{_VERBS}) "
     rf"| (comes?) [^.!?]{{0,200}} and \1 "
     rf"|rated at\s+{FACT_MARK}\s+and "
+    rf"|\b(\w{{3,}})\s+{FACT_MARK}\s+and \2 "
 )
-_WRONG_PHRASE = re.compile(
-    r"\bwho (?:are \w+|here\b)|\bfind the (?!details)\w+|\byou look like\b|\Athere (?:is|are)\b"
+_WRONG_PHRASE = re.compile(r"\bwho (?:are \w+|here\b)|\bfind the (?!details)\w+|\byou look like\b|\Athere (?:is|are)\b")
+_NO_ARTICLE = re.compile(
+    rf"(?:\A|[.!?:]|\b(?:at|discover|found|introduce|is|meet|met|offer|present|seen|to|you))\s+{_NAME}"
 )
-_NO_ARTICLE = re.compile(rf"\b(?:here|there|this) is\s+{_NAME}")
 _ONE = re.compile(
     rf"(?:\A|[.!?] )(?:it|this) (?:{_ONE_VERBS})\b|\b(?:here|this) is (?!our\b)|{_NAME}\s+(?:{_ONE_VERBS})\b"
 )
 _MANY = re.compile(rf"(?:\A|[.!?] )(?:they|these) \w|\bhere are |{_NAME}\s+(?:{_MANY_VERBS})\b")
+_HOLDS = re.compile(r"\bholds? \s*\x00")
 _AFTER_KIND = re.compile(r" (?:for|from|in|of|with|without) ")
 
 
@@ -44,12 +46,13 @@ def awkwardness(text: str, request: DescriptionRequest) -> int:
         "the name in other capitals": 3 * (not _has_as_given(text, request.product_name)),
         "facts in other capitals": sum(not _has_as_given(text, fact[1:]) for fact in request.keywords),
         "a wrong phrase": 4 * bool(_WRONG_PHRASE.search(rest)),
-        "the wrong number": 2 * _has_wrong_number(rest, name),
+        "the wrong number": 4 * _has_wrong_number(rest, name),
         "the name again and again": max(0, rest.count(_NAME) - 2),
-        "no article": bool(_NO_ARTICLE.search(rest)),
+        "no article": 2 * (_takes_article(name) and bool(_NO_ARTICLE.search(rest))),
+        "what is used up holds": 2 * (bool(_HOLDS.search(rest)) and not MASS_PRODUCTS.isdisjoint(words_of(name)[-1:])),
         "sentences that begin alike": _monotony(rest),
-        "a promise joined to a part": joins_promise(places),
-        "a run-on sentence": bool(_RUN_ON.search(rest)),
+        "a promise joined to a part": 3 * joins_promise(places),
+        "a run-on sentence": 2 * bool(_RUN_ON.search(rest)),
         "other words": 2 * len(set(unknown_words(rest, set(words_of(" ".join(given)))))),
         "facts out of place": form_penalty(places),
     }
@@ -60,6 +63,11 @@ def _has_as_given(text: str, given: str) -> bool:
     """Return whether the text has the words as the shop writes them, but for a capital at the start of a sentence."""
     given, written = (" ".join(plain_text(each).split()) for each in (given, text))
     return given in written or given[:1].upper() + given[1:] in written
+
+
+def _takes_article(name: str) -> bool:
+    words = words_of(name)
+    return len(words) > 1 and words[0] != "the" and MASS_PRODUCTS.isdisjoint(words)
 
 
 def _has_wrong_number(rest: str, name: str) -> bool:

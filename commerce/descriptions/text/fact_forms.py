@@ -21,6 +21,7 @@ from commerce.descriptions.text.vocabulary import (
     INGREDIENTS,
     KIND_NOUNS,
     MASS_NOUNS,
+    MATERIAL_NOUNS,
     PART_NOUNS,
     POLICIES,
     UNITS,
@@ -93,8 +94,8 @@ _TOKEN = re.compile(r"\x00\d+\x00|[\w'-]+|[.:;,!?()]")
 # Units that a frame takes, in the order in which the figures are written.
 _UNITS = {
     Slot.MEASURING: re.compile(r"\d\s*(?:mm|cm|m|km|inches|ft)\Z"),
-    Slot.WEIGHING: re.compile(r"\d\s*(?:mg|g|kg|oz|lb|g/m2)\Z"),
     Slot.HOLDING: re.compile(r"\d\s*(?:ml|cl|dl|l|gb|tb)\Z|\Aup to "),
+    Slot.WEIGHING: re.compile(r"\d\s*(?:mg|g|kg|oz|lb|g/m2)\Z"),
     Slot.RATED: re.compile(r"\d\s*(?:w|kw|v|mah|ah|wh|k|lumens|lm|ghz|mhz|hz|atm|bar|°c)\Z|\A\d+(?:p|x\d+)\Z"),
     Slot.LASTING: re.compile(r"\d (?:hours|minutes|days|years)\Z"),
     Slot.BEING_FOR: re.compile(r"\Aages |(?:players|persons|months)\Z"),
@@ -143,7 +144,9 @@ def form_of(fact: str) -> FactForm:
         return FactForm.FIGURE
     if last.endswith("en") and last in ADJECTIVES:
         return FactForm.ADJECTIVE
-    if last in INGREDIENTS or any(material == fact or fact.endswith(f" {material}") for material in CLAIMS["material"]):
+    if last in INGREDIENTS | MATERIAL_NOUNS or any(
+        material == fact or fact.endswith(f" {material}") for material in CLAIMS["material"]
+    ):
         return FactForm.MATERIAL
     if all(word in COLOR_WORDS for word in words):
         return FactForm.COLOR
@@ -204,19 +207,23 @@ def _penalty(place: FactPlace) -> int:
     form, frame, fact = place.form, place.frame, place.fact
     if frame is Slot.LIST:
         return 3
-    if frame is Slot.MEASURING and not _UNITS[frame].search(fact):  # 5 l are held, and 5 kg weighed
+    if frame is Slot.NONE:  # "meet it, a lid", but "a quiet kettle" and "made of oak for children"
+        return 3 * (form is not FactForm.ADJECTIVE and not place.has_noun and not _PREPOSITION.match(fact))
+    if unit := next((slot for slot, units in _UNITS.items() if units.search(fact)), None):
+        return 3 * (frame not in (unit, Slot.COMING_IN_SIZE) and not place.has_noun)
+    if frame is Slot.MEASURING or (frame is Slot.MADE and fact.split()[-1] in INGREDIENTS):
         return 3
+    if "%" in fact:
+        return 2 * (frame not in (Slot.BEING, Slot.MADE, Slot.MADE_WITH))
     if frame is Slot.COMING_IN and form is FactForm.MATERIAL:  # "comes in rose gold", but "is made of oak"
         return 3 * (fact.split()[-1] not in COLOR_WORDS)
     if frame is Slot.BEING and (
         form in (FactForm.RATING, FactForm.SIZE) or (place.follows_and and fact.startswith("for "))
     ):
         return 1
-    if frame is Slot.BEING and form is FactForm.FIGURE:
-        return 2 * (not _UNITS[frame].search(fact))
     if form is FactForm.PART:
-        return 3 * place.has_noun + (place.has_article and fact.split()[-1] in MASS_NOUNS)
-    return (1 + place.has_article) * (form is FactForm.UNKNOWN and not any(unit.search(fact) for unit in _UNITS.values()))
+        return 3 * place.has_noun + 2 * (place.has_article and fact.split()[-1] in MASS_NOUNS)
+    return (1 + place.has_article) * (form is FactForm.UNKNOWN)
 
 
 def joins_promise(places: list[FactPlace]) -> bool:
@@ -242,8 +249,6 @@ def _fits(place: FactPlace) -> bool:
         return form is FactForm.RATING
     if frame in (Slot.HOLDING, Slot.WEIGHING, Slot.LASTING):
         return False
-    if frame is Slot.BEING and fact.startswith("up to "):
-        return True
     if place.has_article and form not in _WITH_ARTICLE:
         return False
     if form is FactForm.UNKNOWN:

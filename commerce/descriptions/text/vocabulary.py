@@ -140,8 +140,9 @@ MASS_NOUNS = _words("""
     cancellation cancelling charging citrus cocoa effects hardware honey insulation lighting moonstone packaging padding
     protection stitching storage sugar upholstery vanilla velcro wood
 """)
-EITHER_NOUNS = _words("aroma control embroidery fabric flavor flavour foil fringe light scent")  # with "a" or without
-INGREDIENTS = _words("bristle butter coir extract milk oil paper wax")
+EITHER_NOUNS = _words("aroma control dice embroidery flavor flavour foil fringe light scent")  # with "a" or without
+INGREDIENTS = _words("butter extract milk oil")
+MATERIAL_NOUNS = _words("bristle coir fabric paper wax")
 KIND_NOUNS = _words("bestseller edition")  # what a product is
 POLICIES = _words("guarantee returns warranty")
 CONTAINERS = _words("bag bottle box case jar pack package packaging pouch set tin tube")
@@ -149,7 +150,7 @@ ADJECTIVES = _words("""
     abstract airy blank bold bright chic circular classic colorful colourful compact cordless cosy cozy crisp curved
     decorative delicate double dry easy electric elegant ergonomic extra fair fair-trade fine firm flat flexible
     fresh gentle geometric glossy gluten-free handmade handwoven handy heavy heirloom hollow hypoallergenic lace-up
-    large light lightweight long low magnetic matt matte mechanical mini minimal minimalist modern modular narrow
+    large light lightweight long loose-leaf low magnetic matt matte mechanical mini minimal minimalist modern modular narrow
     natural neutral non-slip non-stick non-toxic odourless organic oval over-ear perennial plain portable
     quiet rectangular retro robust rough round rugged safe sharp short silent simple single-origin sleek slim small
     smart smooth snug soft solid sparkling square stretchy strong sturdy thick thin tough ultralight vegan vegetarian
@@ -164,5 +165,11 @@ NAME_SUFFIXES = _words("air go ii iii iv lite max mini one plus pro two ultra xl
 PAIRS = _words("""
     binoculars boxers briefs chopsticks clogs cufflinks earbuds earmuffs earphones glasses goggles leggings lights
     pants pliers pyjamas pajamas scissors shorts sunglasses tights tongs trousers tweezers
+""")
+# Words of names that take no article: "meet Velmo Tea", but "meet the Velmo Lamp".
+MASS_PRODUCTS = _words("""
+    balm beer bread brew butter cereal chai cheese chocolate cleaner coffee conditioner cream detergent flour food gel
+    granola honey ink jam juice litter liquid lotion mascara matcha milk nougat oil paper pasta perfume polish popcorn
+    powder rice salt sauce seed shampoo soap soil sugar sunscreen syrup tea thread vinegar water wine yarn
 """)
 SINGULAR_WITH_S = _words("atlas canvas gas lens series species")

@@ -58,6 +58,13 @@ def test_each_figure_has_its_verb(fact: str, sentence: str):
         ("Velmo Glass for Lovers", [], "This is the Velmo Glass for Lovers.", "These are the Velmo Glass for Lovers."),
         ("Tweezers Brow", ["red"], "Meet the Tweezers Brow. They are red.", "Meet the Tweezers Brow. It is red."),
         ("Velmo Lamp", [], "This is the Velmo Lamp.", "This is Velmo Lamp."),
+        ("Velmo Lamp", ["oak"], "The Velmo Lamp is made of oak.", "Velmo Lamp is made of oak."),
+        ("Velmo Tea", ["5 l"], "Velmo Tea comes in a size of 5 l.", "Velmo Tea holds 5 l."),
+        ("Velmo Oil", ["oat milk"], "Velmo Oil is made with oat milk.", "Velmo Oil is made of oat milk."),
+        ("Velmo", ["18 carat"], "Velmo is 18 carat.", "Velmo measures 18 carat."),
+        ("Velmo", ["9% cotton"], "Velmo is made of 9% cotton.", "Velmo has 9% cotton."),
+        ("Velmo Ring", ["5 mm", "9 cm"], "It measures 5 mm and 9 cm.", "It measures 5 mm and measures 9 cm."),
+        ("Velmo Saw", ["lid"], "Meet the Velmo Saw. It has a lid.", "Meet the Velmo Saw, a lid."),
         ("Vegan lamp", [], "Meet the Vegan lamp.", "Meet the vegan lamp."),
         ("vegan lamp", [], "Meet it. Vegan lamp, at last.", "Meet the Vegan Lamp."),
         (
