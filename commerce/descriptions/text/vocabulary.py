@@ -100,8 +100,8 @@ PLAIN_WORDS = _words("""
     shown shows sight simply size sizes so some something sort special specification specifications start step still
     stock stop such surprise ta take taken talk tell tempted than thank thanks that the their them themselves then
     there these they thing things think this those thought through time to together too treat true try turn two up
-    us very wait want was way we weigh weighs welcome well were what whatever when where which while who why will wish with
-    without word words would yes yet you your yours yourself
+    us very wait want was way we weigh weighs welcome well were what whatever when where which while who why will wish
+    with without word words would yes yet you your yours yourself
 """)
 # Words that name a use, a user or an occasion.
 USES = _phrases("""
@@ -150,8 +150,8 @@ ADJECTIVES = _words("""
     abstract airy blank bold bright chic circular classic colorful colourful compact cordless cosy cozy crisp curved
     decorative delicate double dry easy electric elegant ergonomic extra fair fair-trade fine firm flat flexible
     fresh gentle geometric glossy gluten-free handmade handwoven handy heavy heirloom hollow hypoallergenic lace-up
-    large light lightweight long loose-leaf low magnetic matt matte mechanical mini minimal minimalist modern modular narrow
-    natural neutral non-slip non-stick non-toxic odourless organic oval over-ear perennial plain portable
+    large light lightweight long loose-leaf low magnetic matt matte mechanical mini minimal minimalist modern modular
+    narrow natural neutral non-slip non-stick non-toxic odourless organic oval over-ear perennial plain portable
     quiet rectangular retro robust rough round rugged safe sharp short silent simple single-origin sleek slim small
     smart smooth snug soft solid sparkling square stretchy strong sturdy thick thin tough ultralight vegan vegetarian
     vibrant vintage warm waterproof wide wireless wooden woollen

@@ -20,7 +20,8 @@ DESCRIBED_SHARE = 0.2
 
 OPENERS = {
     "plain": (
-        "{This} {is} {the}.", "Here {is} {the}.", "Take a look at {the}.", "Have a look at {the}.", "Take a closer look at {the}.",
+        "{This} {is} {the}.", "Here {is} {the}.", "Take a look at {the}.", "Have a look at {the}.",
+        "Take a closer look at {the}.",
     ),
     "friendly": (
         "Meet {the}.", "Say hello to {the}.", "Hello! {This} {is} {the}.", "Hi there! Here {is} {the}.",
@@ -38,8 +39,8 @@ OPENERS = {
         "Ready or not, here {is} {the}!",
     ),
     "luxurious": (
-        "Discover {the}.", "Treat yourself to {the}.", "We invite you to discover {the}.", "Enjoy a closer look at {the}.",
-        "Take a moment to discover {the}.", "It is time to discover {the}.", "Step closer and discover {the}.",
+        "Discover {the}.", "Treat yourself to {the}.", "We invite you to discover {the}.",
+        "Enjoy a closer look at {the}.", "Take a moment to discover {the}.", "It is time to discover {the}.", "Step closer and discover {the}.",
     ),
 }  # fmt: skip
 KIND_OPENERS = {  # with the first facts beside the kind: "a quiet kettle with a copper base"
