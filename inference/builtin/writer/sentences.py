@@ -40,7 +40,8 @@ OPENERS = {
     ),
     "luxurious": (
         "Discover {the}.", "Treat yourself to {the}.", "We invite you to discover {the}.",
-        "Enjoy a closer look at {the}.", "Take a moment to discover {the}.", "It is time to discover {the}.", "Step closer and discover {the}.",
+        "Enjoy a closer look at {the}.", "Take a moment to discover {the}.",
+        "It is time to discover {the}.", "Step closer and discover {the}.",
     ),
 }  # fmt: skip
 KIND_OPENERS = {  # with the first facts beside the kind: "a quiet kettle with a copper base"
