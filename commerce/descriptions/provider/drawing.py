@@ -31,14 +31,15 @@ def text_provider(model: str) -> Provider:
 async def draw_best(request: DescriptionRequest, model: str, *, wanted: int = 1) -> BestText:
     """Draw several texts at once, up to MAX_ROUNDS times, until so many are accepted, and return the best.
 
-    A failure after the first text ends the drawing. Raises ProviderError, ProviderBusy before it.
+    Each round has the facts in another order, since a model that cannot word one order often can another. A failure
+    after the first text ends the drawing. Raises ProviderError, ProviderBusy before it.
     """
     best = BestText(request, model, wanted)
     clock = asyncio.get_running_loop().time
     began = clock()
     try:
-        for _ in range(MAX_ROUNDS):
-            await _add_draws(best, request, began + CALL_TIMEOUT_SECONDS)
+        for number in range(MAX_ROUNDS):
+            await _add_draws(best, number, began + CALL_TIMEOUT_SECONDS)
             max_seconds = MAX_POLISH_SECONDS if best.text else MAX_REDRAW_SECONDS
             if best.is_accepted or clock() - began > max_seconds:
                 break
@@ -50,11 +51,11 @@ async def draw_best(request: DescriptionRequest, model: str, *, wanted: int = 1)
     return best
 
 
-async def _add_draws(best: BestText, request: DescriptionRequest, deadline: float) -> None:
-    """Compare a round of draws for a request. A final one ends the others."""
+async def _add_draws(best: BestText, order: int, deadline: float) -> None:
+    """Compare a round of draws with the facts in an order. A final one ends the others."""
     draws = text_provider(best.model).draws(
-        prompts.build_messages(request, best.model),
-        max_tokens=prompts.max_tokens(request),
+        prompts.build_messages(best.request, best.model, order=order),
+        max_tokens=prompts.max_tokens(best.request),
         count=max(settings.DESCRIPTIONS_DRAWS, best.wanted),
         deadline=deadline,
     )

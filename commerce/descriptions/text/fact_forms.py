@@ -259,6 +259,8 @@ def _fits(place: FactPlace) -> bool:
         return False
     if frame is Slot.COMING_IN and form is FactForm.PART:
         return place.has_article in _articles(fact) and (fact[0].isdigit() or fact.split()[-1] in CONTAINERS)
+    if frame is Slot.HAVING and form is FactForm.RATING:
+        return fact.startswith("spf")
     if frame is Slot.HAVING and form is FactForm.MATERIAL:
         return fact.endswith("coir")
     if form is FactForm.COUNT:

@@ -41,17 +41,18 @@ class DescriptionRequest:
     max_words: int | None = None
 
 
-def build_messages(request: DescriptionRequest, model: str) -> list[dict[str, str]]:
+def build_messages(request: DescriptionRequest, model: str, *, order: int = 0) -> list[dict[str, str]]:
     """Return the Chat Completions messages that request this description from a model.
 
-    A model that was not trained on them gets two examples of a product name with its text before.
+    order: the number of another order of the facts. 0 is the one with facts of one form together. A model that was not
+    trained on them gets two examples of a product name with its text before.
     """
     messages = [{"role": "system", "content": SYSTEM_PROMPT}]
     if request.product_name and model not in TRAINED_MODELS:
         messages[0]["content"] += f" {FACTS_ONLY}"
         for example, text in EXAMPLES:
             messages += [{"role": "user", "content": _user_message(example)}, {"role": "assistant", "content": text}]
-    return [*messages, {"role": "user", "content": _user_message(request)}]
+    return [*messages, {"role": "user", "content": _user_message(request, order)}]
 
 
 def instructions(request: DescriptionRequest, model: str) -> str:
@@ -70,12 +71,14 @@ def is_english(language: str) -> bool:
     return language.partition("-")[0] == "en"
 
 
-def _user_message(request: DescriptionRequest) -> str:
+def _user_message(request: DescriptionRequest, order: int = 0) -> str:
     lines = ["Write a product description.", f"Product name: {_one_line(request.product_name)}"]
     if request.prompt:
         lines = [_one_line(request.prompt)]
-    keywords = in_writing_order(request.keywords) if is_english(request.language) else request.keywords
-    if keywords := tuple(_one_line(keyword) for keyword in keywords if plain_text(keyword)):
+    keywords = request.keywords
+    by_form = in_writing_order(keywords) if is_english(request.language) else keywords
+    ordered = (by_form, keywords, keywords[::-1])[order % 3]
+    if keywords := tuple(_one_line(keyword) for keyword in ordered if plain_text(keyword)):
         lines.append(f"Keywords: {', '.join(keywords)}")
     if request.tone:
         lines.append(f"Tone: {_one_line(request.tone)}")

@@ -114,7 +114,7 @@ def test_the_first_text_that_is_good_enough_ends_the_drawing(
     assert len(provider_server.requests) == 1
 
 
-def test_where_the_best_text_is_awkward_others_are_drawn(
+def test_where_the_best_text_is_awkward_others_are_drawn_with_the_facts_in_another_order(
     client_of: ApiClient,
     owner: User,
     settings: Settings,
@@ -123,14 +123,14 @@ def test_where_the_best_text_is_awkward_others_are_drawn(
 ):
     monkeypatch.setattr(drawing, "MAX_POLISH_SECONDS", 60.0)
     settings.DESCRIPTIONS_MODEL = "stoa-writer"
-    text = "Meet the velmo Lamp: 5 l, oak."
+    text = "Meet the velmo Lamp: 5 l, lid, oak."
     provider_server.texts = [text]
 
-    response = post(client_of(owner), **VELMO, keywords=["5 l", "oak"])
+    response = post(client_of(owner), **VELMO, keywords=["5 l", "lid", "oak"])
 
     assert response.json() == {"description": text, "status": "success", "result": text}
     prompts = [request["messages"][-1]["content"].partition("Keywords: ")[2] for request in provider_server.requests]
-    assert prompts == ["oak, 5 l"] * 4, "facts of one form are asked for together"
+    assert prompts == ["oak, 5 l, lid", "5 l, lid, oak", "oak, lid, 5 l", "oak, 5 l, lid"]
 
 
 @pytest.mark.parametrize(
