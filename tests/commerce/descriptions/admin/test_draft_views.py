@@ -92,7 +92,7 @@ async def test_the_page_shows_what_the_writer_was_told(
     assert told == "\n".join(message["content"] for message in provider_server.requests[0]["messages"])
     assert told == (
         "You write product descriptions for an online shop.\nWrite a product description.\nProduct name: Velmo lamp\n"
-        "Keywords: warm light, brass\nTone: friendly\nLength: short (40 words)"
+        "Keywords: brass, warm light\nTone: friendly\nLength: short (40 words)"
     )
 
 
