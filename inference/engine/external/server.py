@@ -106,7 +106,8 @@ class EngineServer:
         self.plan = plan
         transport = httpx2.AsyncHTTPTransport(
             uds=str(plan.socket) if plan.has_socket else None,
-            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=plan.options.max_sequences),
+            # Servers close idle connections as they like; new ones cost little on a machine.
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
         )
         self.client = httpx2.AsyncClient(
             transport=transport,

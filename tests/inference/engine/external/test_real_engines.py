@@ -47,6 +47,9 @@ async def test_an_installed_engine_generates_as_ours_does(kind: str, tmp_path: P
     with running_host(partial(start_host, ENGINES)) as host:
         wanted = LoadOptions(engine=kind, context_size=128, max_sequences=4, engine_options=options)
         await host.commands.load("one", model, wanted)
+        for number in range(4):  # one after the other
+            outputs = await generate(host, f"c{number}", sampling={"max_tokens": 3, "ignore_eos": True})
+            assert outputs[-1].error is None
         outputs = await generate(host, "a", sampling={"max_tokens": 9, "logprobs": 2, "ignore_eos": True})
         assert outputs[-1].finish_reason is FinishReason.LENGTH
         assert outputs[-1].usage is not None
