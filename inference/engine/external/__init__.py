@@ -6,7 +6,6 @@ from inference.engine.external.installation import (
     install_engine,
     list_engines,
 )
-from inference.engine.external.keeper import descendants
 from inference.engine.external.kinds import (
     ENGINE_KINDS,
     ENGINE_NAMES,
@@ -16,6 +15,7 @@ from inference.engine.external.kinds import (
     cache_bytes,
     check_engine_options,
 )
+from inference.engine.external.supervisor import descendants
 
 __all__ = [
     "ENGINES_VARIABLE",

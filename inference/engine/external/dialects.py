@@ -15,13 +15,13 @@ from inference.engine.external.kinds import EngineKind
 from inference.engine.sampling import OutputConstraint, SamplingParams
 from inference.engine.sampling.sampler import SampledToken
 
-Form = TypeVar("Form")
+Form = TypeVar("Form", bound="_Event")
 
 ANY_OBJECT = {"type": "object"}
 
 
 class InvalidEvent(Exception):
-    """An event that is not of the engine's documented form."""
+    """An event that is not of the engine's documented form, or reports an error. The message quotes nothing."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,6 @@ class StreamEvent:
     tokens: list[SampledToken]
     ended: str | None = None
     cached_tokens: int | None = None
-    error: str | None = None
     text: str = ""
     total: int | None = None
 
@@ -67,7 +66,11 @@ class Dialect(Protocol):
     def parse(self, data: bytes) -> StreamEvent: ...
 
 
-class _Choice(msgspec.Struct):
+class _Event(msgspec.Struct):
+    error: Any = None
+
+
+class _VllmChoice(msgspec.Struct):
     token_ids: list[int] = []
     logprobs: dict[str, Any] | None = None
     finish_reason: str | None = None
@@ -81,10 +84,9 @@ class _Usage(msgspec.Struct):
     prompt_tokens_details: _PromptDetails | None = None
 
 
-class _Completion(msgspec.Struct):
-    choices: list[_Choice] = []
+class _Completion(_Event):
+    choices: list[_VllmChoice] = []
     usage: _Usage | None = None
-    error: Any = None
 
 
 class VllmDialect:
@@ -121,11 +123,7 @@ class VllmDialect:
         }
 
     def parse(self, data: bytes) -> StreamEvent:
-        if data == b"[DONE]":
-            return StreamEvent([])
         event = _decode(data, _Completion)
-        if event.error:
-            return StreamEvent([], error=_error_text(event.error))
         details = event.usage.prompt_tokens_details if event.usage else None
         cached = details.cached_tokens if details else None
         if not event.choices:
@@ -144,14 +142,13 @@ class _LlamaTimings(msgspec.Struct):
     cache_n: int | None = None
 
 
-class _LlamaEvent(msgspec.Struct):
+class _LlamaEvent(_Event):
     content: str = ""
     tokens: list[int] = []
     stop: bool = False
     stop_type: str = ""
     timings: _LlamaTimings | None = None
     completion_probabilities: list[_LlamaTop] = []
-    error: Any = None
 
 
 class LlamaCppDialect:
@@ -188,8 +185,6 @@ class LlamaCppDialect:
 
     def parse(self, data: bytes) -> StreamEvent:
         event = _decode(data, _LlamaEvent)
-        if event.error:
-            return StreamEvent([], error=_error_text(event.error))
         tokens = [SampledToken(token) for token in ([] if event.stop else event.tokens)]
         for index, found in enumerate(event.completion_probabilities[: len(tokens)]):
             top = tuple((one.id, one.logprob or 0.0) for one in found.top_logprobs)
@@ -211,10 +206,9 @@ class _SglangMeta(msgspec.Struct):
     output_top_logprobs: list[Any] = []
 
 
-class _SglangEvent(msgspec.Struct):
+class _SglangEvent(_Event):
     output_ids: list[int] = []
     meta_info: _SglangMeta = msgspec.field(default_factory=_SglangMeta)
-    error: Any = None
 
 
 class SglangDialect:
@@ -254,11 +248,7 @@ class SglangDialect:
         }
 
     def parse(self, data: bytes) -> StreamEvent:
-        if data == b"[DONE]":
-            return StreamEvent([])
         event = _decode(data, _SglangEvent)
-        if event.error:
-            return StreamEvent([], error=_error_text(event.error))
         meta = event.meta_info
         tokens = [SampledToken(token) for token in event.output_ids]
         try:
@@ -284,15 +274,14 @@ def dialect_of(kind: EngineKind) -> Dialect:
 
 
 def _decode(data: bytes, form: type[Form]) -> Form:
+    """Return an event. Raise InvalidEvent for another form, or for an error, whose words may quote the prompt."""
     try:
-        return msgspec.json.decode(data, type=form)
+        event = msgspec.json.decode(data, type=form)
     except (msgspec.DecodeError, ValueError) as error:
         raise InvalidEvent("an event is not of its documented form") from error
-
-
-def _error_text(error: Any) -> str:
-    message = error.get("message") if isinstance(error, dict) else error
-    return str(message)[:500]
+    if event.error:
+        raise InvalidEvent("an event reports an error, see the engine's log")
+    return event
 
 
 def _by_text(biases: Mapping[int, float]) -> dict[str, float]:
@@ -309,7 +298,7 @@ def _structured(constraint: OutputConstraint) -> dict[str, Any]:
     return {"json": _schema(constraint)} if constraint.definition else {"json_object": True}
 
 
-def _with_logprobs(choice: _Choice) -> list[SampledToken]:
+def _with_logprobs(choice: _VllmChoice) -> list[SampledToken]:
     """Return the tokens of a choice of vLLM, whose log probabilities name tokens as "token_id:17"."""
     if choice.logprobs is None:
         return [SampledToken(token) for token in choice.token_ids]

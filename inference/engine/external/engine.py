@@ -116,8 +116,6 @@ class ExternalEngine:
                 raise EngineOverloaded(
                     "The model is being unloaded. Try again later.", retry_after=1, reason="stopping"
                 )
-            if self._scheduler.find(generation.request_id):
-                raise InvalidRequest(f"A request with the id {generation.request_id!r} is running. Use another.")
             self._scheduler.add(generation)
         self._loop.call_soon_threadsafe(self._begin, generation)
         return Usage(len(generation.prompt_ids), 0)
@@ -146,21 +144,9 @@ class ExternalEngine:
 
     def stats(self) -> EngineStats:
         """Return the counters of the queue. The cache is the server's own."""
+        options = self._plan.options
         with self._lock:
-            scheduler, counts = self._scheduler, self._scheduler.counts
-            return EngineStats(
-                running=scheduler.running,
-                waiting=scheduler.waiting,
-                slots=self._plan.options.max_sequences,
-                cache_tokens=scheduler.cache_tokens,
-                cache_capacity=self._plan.options.max_sequences * self._plan.context_size,
-                prefix_cache_queries=counts.prefix_cache_queries,
-                prefix_cache_hits=counts.prefix_cache_hits,
-                preemptions=counts.preemptions,
-                generated_tokens=counts.generated_tokens,
-                queue_counts=tuple(counts.queue_counts),
-                queue_seconds=counts.queue_seconds,
-            )
+            return self._scheduler.stats(cache_capacity=options.max_sequences * self._plan.context_size, cache_bytes=0)
 
     def _check(self, request: GenerationRequest) -> None:
         """Raise InvalidRequest for what the engine's server does not have."""
@@ -227,8 +213,6 @@ class ExternalEngine:
     def _take(self, sequence: Sequence, event: StreamEvent) -> GenerationOutput | None:
         """Emit the outputs of an event. Return the sequence's last one, which is not emitted, if it has ended."""
         generation, processor = sequence.generation, _processor(sequence)
-        if event.error:
-            raise InferenceFailed(event.error)
         tokens = self._whole(event)
         if event.ended not in (None, "stop", "length"):
             raise InferenceFailed(f"it ended the answer with {event.ended[:30]!r}")
@@ -283,6 +267,8 @@ class ExternalEngine:
             if response.status_code != 200:
                 raise InferenceFailed(f"it refused the request with status {response.status_code}")
             async for data in _event_data(response):
+                if data == b"[DONE]":
+                    return
                 event = self._dialect.parse(data)
                 if event.total is not None:
                     new, total = max(0, event.total - total), max(event.total, total)

@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx2
 
 from inference.engine.errors import ModelLoadFailed
-from inference.engine.external import keeper
+from inference.engine.external import supervisor
 from inference.engine.external.kinds import GIB, EngineKind, engine_arguments
 from inference.engine.model_status import LoadOptions
 
@@ -80,6 +80,7 @@ class ServerPlan:
             str(self.folder / "bin" / "python"), "-m", "sglang.launch_server", "--model-path", model,
             "--served-model-name", "model", "--host", "127.0.0.1", "--port", str(self.port),
             "--context-length", context, "--max-running-requests", slots, "--dtype", options.dtype,
+            "--chunked-prefill-size", str(options.batch_size),
             "--config", str(self.config_file), *extra,
         ]  # fmt: skip
 
@@ -119,7 +120,7 @@ class EngineServer:
         if not plan.has_socket:
             plan.write_config()
         self._process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-I", "-S", keeper.__file__, *plan.command()],
+            [sys.executable, "-I", "-S", supervisor.__file__, *plan.command()],
             stdin=subprocess.PIPE,
             stdout=sys.stderr.fileno(),
             env=plan.environment(),
@@ -156,7 +157,7 @@ class EngineServer:
         """End the server with every process that it has started."""
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
-            self._process.stdin.write(keeper.TERMINATE)
+            self._process.stdin.write(supervisor.TERMINATE)
             self._process.stdin.close()
         self._process.wait()
         for file in (self.plan.socket, self.plan.config_file):

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 import msgspec
 import torch
 
-from inference.engine.errors import EngineOverloaded, InferenceFailed, InvalidRequest
+from inference.engine.errors import EngineOverloaded, InferenceFailed
 from inference.engine.model_status import EngineStats, LoadOptions
 from inference.engine.models import Decoder
 from inference.engine.outputs import FinishReason, GenerationOutput, ScoringResult, TokenizationResult, Usage
@@ -125,8 +125,6 @@ class Engine:
                 raise EngineOverloaded(
                     "The model is being unloaded. Try again later.", retry_after=1, reason="stopping"
                 )
-            if self._scheduler.find(generation.request_id):
-                raise InvalidRequest(f"A request with the id {generation.request_id!r} is running. Use another.")
             self._scheduler.add(generation)
             self._wake.notify()
 
@@ -176,21 +174,7 @@ class Engine:
         """Return the counters after the last step."""
         cache_bytes = self._decoder.cache_bytes
         with self._wake:
-            scheduler, counts = self._scheduler, self._scheduler.counts
-            return EngineStats(
-                running=scheduler.running,
-                waiting=scheduler.waiting,
-                slots=self._slots,
-                cache_tokens=scheduler.cache_tokens,
-                cache_capacity=self._cache_capacity,
-                cache_bytes=cache_bytes,
-                prefix_cache_queries=counts.prefix_cache_queries,
-                prefix_cache_hits=counts.prefix_cache_hits,
-                preemptions=counts.preemptions,
-                generated_tokens=counts.generated_tokens,
-                queue_counts=tuple(counts.queue_counts),
-                queue_seconds=counts.queue_seconds,
-            )
+            return self._scheduler.stats(cache_capacity=self._cache_capacity, cache_bytes=cache_bytes)
 
     def _run(self) -> None:
         """Run the loop. If it fails, end the process: no request would be answered, and the host restarts it."""

@@ -8,8 +8,8 @@ from itertools import count
 from math import ceil, inf
 from operator import attrgetter
 
-from inference.engine.errors import EngineOverloaded
-from inference.engine.model_status import QUEUE_TIME_BUCKETS_SECONDS
+from inference.engine.errors import EngineOverloaded, InvalidRequest
+from inference.engine.model_status import QUEUE_TIME_BUCKETS_SECONDS, EngineStats
 from inference.engine.scheduling.fairness import FairShare
 from inference.engine.scheduling.prefix_cache import PrefixCache, SlotCopy
 from inference.engine.scheduling.sequence import Generation, Sequence
@@ -118,6 +118,24 @@ class Scheduler:
         """Return the number of cache positions that running sequences fill."""
         return sum(sequence.computed for sequence in self._running)
 
+    def stats(self, *, cache_capacity: int, cache_bytes: int) -> EngineStats:
+        """Return the counters now. The cache's capacity in tokens, and its bytes, are the engine's."""
+        counts = self.counts
+        return EngineStats(
+            running=self.running,
+            waiting=self.waiting,
+            slots=self._slots,
+            cache_tokens=self.cache_tokens,
+            cache_capacity=cache_capacity,
+            cache_bytes=cache_bytes,
+            prefix_cache_queries=counts.prefix_cache_queries,
+            prefix_cache_hits=counts.prefix_cache_hits,
+            preemptions=counts.preemptions,
+            generated_tokens=counts.generated_tokens,
+            queue_counts=tuple(counts.queue_counts),
+            queue_seconds=counts.queue_seconds,
+        )
+
     def generations(self) -> list[Generation]:
         return list(self._generations.values())
 
@@ -125,7 +143,9 @@ class Scheduler:
         return self._generations.get(request_id)
 
     def add(self, generation: Generation) -> None:
-        """Queue a request. Raise EngineOverloaded when the queue is full."""
+        """Queue a request. Raise EngineOverloaded when the queue is full, or InvalidRequest for an id in use."""
+        if generation.request_id in self._generations:
+            raise InvalidRequest(f"A request with the id {generation.request_id!r} is running. Use another.")
         self._check_queue(generation)
         generation.arrival_order = next(self._arrivals)
         self._generations[generation.request_id] = generation

@@ -38,8 +38,8 @@ class Timing:
     first_token_ms: float
 
 
-class Asked:
-    """An OpenAI-compatible server that is asked for completions."""
+class CompletionsClient:
+    """A client of an OpenAI-compatible server, which asks it for completions."""
 
     def __init__(self, client: httpx2.AsyncClient, model: str) -> None:
         self._client, self._model = client, model
@@ -68,7 +68,7 @@ class Asked:
 
 
 @contextlib.asynccontextmanager
-async def direct(kind: str, folder: Path, model: Path, socket: Path) -> AsyncIterator[Asked]:
+async def direct(kind: str, folder: Path, model: Path, socket: Path) -> AsyncIterator[CompletionsClient]:
     """Run an engine's server as a model process does, without Stoa before it."""
     plan = ServerPlan(
         kind=ENGINE_KINDS[kind],
@@ -82,7 +82,7 @@ async def direct(kind: str, folder: Path, model: Path, socket: Path) -> AsyncIte
     server = EngineServer(plan)
     try:
         await server.wait_ready()
-        yield Asked(server.client, "model")
+        yield CompletionsClient(server.client, "model")
     finally:
         await server.client.aclose()
         server.close()
@@ -92,7 +92,7 @@ def options(kind: str) -> LoadOptions:
     return LoadOptions(engine=kind, context_size=CONTEXT, max_sequences=max(COUNTS), dtype="float32")
 
 
-async def measure(asked: Asked, rounds: int, counts: tuple[int, ...]) -> dict[int, Timing]:
+async def measure(asked: CompletionsClient, rounds: int, counts: tuple[int, ...]) -> dict[int, Timing]:
     """Return the medians by number of requests."""
     await asked.run(1, 0)
     timings = {}
@@ -114,7 +114,7 @@ async def through_stoa(
     headers = {"Authorization": f"Bearer {served.keys['SUPER_ADMIN']}"}
     limits = httpx2.Limits(max_connections=None)
     async with httpx2.AsyncClient(base_url=served.url, headers=headers, timeout=600, limits=limits) as client:
-        timings = await measure(Asked(client, name), rounds, counts)
+        timings = await measure(CompletionsClient(client, name), rounds, counts)
     await served.host.unload(name)
     return timings
 

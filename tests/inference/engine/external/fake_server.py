@@ -66,6 +66,8 @@ class Handler(BaseHTTPRequestHandler):
         self.sent: list[int] = []
         limits = [body.get("max_tokens"), body.get("n_predict"), body.get("sampling_params", {}).get("max_new_tokens")]
         limit = next(value for value in limits if value is not None)
+        if behaviour() == "reports an error":
+            yield {"error": {"message": "the prompt QXZ is too odd"}}
         if behaviour() == "garbage":
             yield b"{not json"
         if behaviour() == "breaks off":

@@ -255,6 +255,7 @@ async def test_a_server_that_does_not_start_leaves_nothing(host: RunningHost, en
     ("behaviour", "error"),
     [
         ("garbage", "documented form"),
+        ("reports an error", "see the engine's log"),
         ("breaks off", "last token"),
         ("refuses", "status 400"),
         ("huge token", "does not have"),
@@ -271,6 +272,7 @@ async def test_a_wrong_answer_fails_its_request_alone(
     outputs = await generate(host, "QXZ", sampling={"logprobs": 1})
     assert outputs[-1].finish_reason is FinishReason.ERROR
     assert error in (outputs[-1].error or "")
+    assert "QXZ" not in outputs[-1].error
     engines.behave("vllm", "")
     assert text_of(await generate(host, "WELL", name="b")) == "WELL"
 
@@ -363,7 +365,10 @@ def fakes(engines: Engines) -> list[int]:
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if str(engines.root) in os.readlink(folder / "cwd") and "keeper" not in (folder / "cmdline").read_text():
+            if (
+                str(engines.root) in os.readlink(folder / "cwd")
+                and "external/supervisor.py" not in (folder / "cmdline").read_text()
+            ):
                 found.append(int(folder.name))
         except OSError:
             continue

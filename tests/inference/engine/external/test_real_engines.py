@@ -1,4 +1,4 @@
-"""vLLM and llama.cpp themselves, where `stoa engines install` has installed them. They load in a minute or two."""
+"""The engines themselves, vLLM and llama.cpp, where `stoa engines install` has installed them."""
 
 import asyncio
 import json
