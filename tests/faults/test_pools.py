@@ -22,7 +22,7 @@ def test_no_request_is_lost_before_its_first_token_while_members_are_killed():
     assert (calm.lost, calm.cut, killed.lost) == (0, 0, 0), errors
     assert killed.turns > 64
     assert all("was lost; try again" in error for error in errors)
-    assert killed.cached_share > 0.7  # of which the benchmark `pools` prints the figure
+    assert killed.cached_share > 0.9, killed.cached_share
     assert MEMBER_KEY not in log
 
 
