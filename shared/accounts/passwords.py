@@ -2,8 +2,9 @@
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from django.contrib.auth.hashers import Argon2PasswordHasher, check_password, make_password
 
@@ -16,6 +17,8 @@ MAX_CONCURRENT_HASHES = max(1, (os.cpu_count() or 1) - 1)
 _hash_slots = threading.BoundedSemaphore(MAX_CONCURRENT_HASHES)
 # Requests that hash or wait for it: each of them occupies a thread.
 _request_slots = threading.BoundedSemaphore(16 * MAX_CONCURRENT_HASHES)
+# Called when the request has hashed: what it does afterwards, as waiting to write, delays no other sign-in.
+on_hashed: ContextVar[Callable[[], object] | None] = ContextVar("on_hashed", default=None)
 
 
 class SingleCoreArgon2PasswordHasher(Argon2PasswordHasher):
@@ -58,6 +61,8 @@ def too_many_sign_ins_error() -> ApiError:
 def _hash_slot() -> Iterator[None]:
     with _acquired(_request_slots, wait_s=0), _acquired(_hash_slots, wait_s=MAX_WAIT_SECONDS):
         yield
+    if hashed := on_hashed.get():
+        hashed()
 
 
 @contextmanager

@@ -6,9 +6,10 @@ them at a tenth of that cost, and the other routes stay fast.
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 
-from shared.accounts.passwords import MAX_CONCURRENT_HASHES, MAX_WAIT_SECONDS, too_many_sign_ins_error
+from shared.accounts.passwords import MAX_CONCURRENT_HASHES, MAX_WAIT_SECONDS, on_hashed, too_many_sign_ins_error
 from shared.serving.asgi.bodies import SpooledBody
 from shared.serving.asgi.types import Application, Receive, Scope, Send
 
@@ -17,7 +18,7 @@ MAX_BODY_BYTES = 64 * 1024
 
 
 class PasswordConcurrencyMiddleware:
-    """ASGI middleware that admits MAX_CONCURRENT_HASHES POSTs to these paths at a time.
+    """ASGI middleware that admits MAX_CONCURRENT_HASHES POSTs to these paths at a time, each until it has hashed.
 
     It reads the body before, so that a slow client delays nobody. Raises ApiError 413 and 503.
     """
@@ -52,7 +53,7 @@ class PasswordConcurrencyMiddleware:
             raise too_many_sign_ins_error() from None
         finally:
             self._waiting -= 1
-        try:
+        with ExitStack() as slot:
+            slot.callback(self._semaphore.release)
+            on_hashed.set(partial(asyncio.get_running_loop().call_soon_threadsafe, slot.close))
             yield
-        finally:
-            self._semaphore.release()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from shared.accounts import passwords
 from shared.accounts.middleware import password_concurrency
 from shared.accounts.middleware.password_concurrency import MAX_BODY_BYTES, PasswordConcurrencyMiddleware
 from shared.api.errors import ApiError
@@ -33,6 +34,19 @@ class Django:
             await send({"type": "http.response.start", "status": 401, "headers": []})
         finally:
             self.running -= 1
+
+
+class HashingDjango(Django):
+    """Application that hashes a password in a thread, then does as the other."""
+
+    def __init__(self, requests: int) -> None:
+        super().__init__()
+        self._all_run = asyncio.Barrier(requests)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.to_thread(passwords.hash_password, "correct horse")
+        async with self._all_run:
+            await super().__call__(scope, receive, send)
 
 
 def post(
@@ -121,6 +135,16 @@ def test_a7_a_request_that_waits_too_long_gets_503(monkeypatch: pytest.MonkeyPat
         return [*await asyncio.gather(*requests[:2]), refused, await post(middleware)]
 
     assert asyncio.run(crowd()) == [401, 401, 503, 401]
+
+
+def test_a7_a_request_that_has_hashed_keeps_no_other_waiting() -> None:
+    async def crowd() -> list[int]:
+        django = HashingDjango(requests=4)  # they end when all have hashed
+        django.may_respond.set()
+        middleware = PasswordConcurrencyMiddleware(django, paths=[PATH])
+        return await asyncio.gather(*(post(middleware) for _ in range(4)))
+
+    assert asyncio.run(asyncio.wait_for(crowd(), 10)) == [401] * 4
 
 
 def test_a7_slow_and_disconnected_clients_occupy_no_slot() -> None:
