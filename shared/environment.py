@@ -206,8 +206,8 @@ def _describe_unknown(name: str) -> str:
     return f"{name} is not a known setting: docs/operator/settings.md lists the known ones."
 
 
-def database(url: str) -> dict[str, Any]:
-    """Return the entry of DATABASES for the URL. Errors do not quote it: it may hold a password."""
+def database(url: str, *, name: str = "DATABASE_URL") -> dict[str, Any]:
+    """Return the entry of DATABASES for the URL of this variable. Errors do not quote it: it may hold a password."""
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite" and (rest.startswith("/") or rest in ("", ":memory:")):
         path = re.split("[?#]", rest, maxsplit=1)[0]  # the options of SQLite are ours
@@ -217,9 +217,19 @@ def database(url: str) -> dict[str, Any]:
         config = {key: parameters.pop(name, "") for key, name in names.items()}
         return {"ENGINE": "django.db.backends.postgresql", **config, "OPTIONS": parameters}
     raise ImproperlyConfigured(
-        "DATABASE_URL is not a database URL: set it as in postgres://user:password@host/stoa or "
+        f"{name} is not a database URL: set it as in postgres://user:password@host/stoa or "
         "sqlite:////var/lib/stoa/stoa.sqlite3, with %2F for a / in the password."
     )
+
+
+def replica_databases(urls: list[str], primary: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the entries of DATABASES for the URLs of read replicas, with the options of the primary's."""
+    databases = {}
+    for number, url in enumerate(urls, start=1):
+        replica = database(url, name="STOA_REPLICA_URLS")
+        options = primary["OPTIONS"] | {"connect_timeout": 2, "pool": primary["OPTIONS"]["pool"] | {"timeout": 2}}
+        databases[f"replica-{number}"] = primary | replica | {"OPTIONS": options | replica["OPTIONS"]}
+    return databases
 
 
 def _escape_at_signs(rest: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from corsheaders.defaults import default_headers
+from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from django.templatetags.static import static
 from django.urls import reverse_lazy
@@ -24,6 +25,7 @@ from shared.environment import (
     load_env_file,
     mail_server,
     refuse_unknown_names,
+    replica_databases,
     run_dir,
     var_dir,
 )
@@ -123,6 +125,18 @@ else:
     pool = {"min_size": 1, "max_size": 10, "timeout": 10}
     given = DATABASES["default"].get("OPTIONS", {})  # as in ?sslmode=...
     DATABASES["default"]["OPTIONS"] = vanished | given | {"pool": pool}
+REPLICA_MAX_LAG_SECONDS = env.float("STOA_REPLICA_MAX_LAG_SECONDS")
+DATABASE_ROUTERS: list[str] = []
+if replica_urls := env.list("STOA_REPLICA_URLS"):
+    if DATABASES["default"]["ENGINE"] != "django.db.backends.postgresql":
+        raise ImproperlyConfigured("STOA_REPLICA_URLS needs a DATABASE_URL of PostgreSQL.")
+    if not env.str("REDIS_URL"):
+        raise ImproperlyConfigured(
+            "STOA_REPLICA_URLS needs REDIS_URL, so that all processes know who has just written."
+        )
+    DATABASES |= replica_databases(replica_urls, DATABASES["default"])
+    DATABASE_ROUTERS = ["shared.replicas.ReplicaRouter"]
+    MIDDLEWARE.insert(1, "shared.replicas.ReplicaMiddleware")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # Redis or Valkey server for limits of all processes together. Empty: each process counts for itself. In development,

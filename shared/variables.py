@@ -103,6 +103,8 @@ _SHARED = (
     Variable("STOA_HOME", VariableType.STRING, "", "Folder that holds `var/` and optionally a file `.env` with any of these variables.", default_description="the working directory"),
     Variable("DATABASE_URL", VariableType.STRING, "", "URL of the database, as in `postgres://user:password@host/stoa`. Required in production.", default_description="SQLite in `var/`"),
     Variable("REDIS_URL", VariableType.STRING, "", "URL of a Redis or Valkey server for the task queue and for rate limits of all processes together. Without it, and where it is empty, each process counts for itself.", default_description="that of a running demo, in development", format=_REDIS),
+    Variable("STOA_REPLICA_URLS", VariableType.SECRET_LIST, [], "URLs of read replicas of the PostgreSQL server, as in `postgres://user:password@replica/stoa`. The shop's reads go to them; see [Read replicas](install.md#read-replicas). Needs `REDIS_URL`."),
+    Variable("STOA_REPLICA_MAX_LAG_SECONDS", VariableType.NUMBER, 5.0, "Seconds by which a read replica may lag. Who has written reads the primary for so long.", maximum=300),
     Variable("STOA_BROKER_URL", VariableType.STRING, "", "URL of another message broker for the workers, as in `amqp://user:password@rabbitmq/stoa`.", default_description="`REDIS_URL`", format=_BROKER),
     Variable("STOA_EMAIL_URL", VariableType.STRING, "", "URL of the mail server, as in `smtp+tls://user:password@mail.example:587`. Required in the shop's production.", default_description="e-mails are printed"),
     Variable("STOA_EMAIL_FROM", VariableType.STRING, "Stoa <stoa@localhost>", "Sender of e-mails. Required in the shop's production.", format=_SENDER),

@@ -50,34 +50,48 @@ class LocalPostgresql:
             f"max_connections={max_connections}",
         ]
         self._settings.append(f"synchronous_commit={'on' if outlives_crash else 'off'}")
-        self._folder = Path(tempfile.mkdtemp(prefix="stoa-pg-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="stoa-pg-"))
         self._process: subprocess.Popen[bytes] | None = None
-        self.url = f"postgres://postgres@/postgres?host={self._folder}"
+        self.url = f"postgres://postgres@/postgres?host={self.folder}"
 
     def start(self) -> None:
         """Create the data folder and start the server; return when it accepts connections."""
-        self._run_initdb(_unprivileged(self._folder))
+        self._run_initdb(run_as_other_user(self.folder))
         self.launch()
 
     def launch(self) -> None:
         """Start the server on its existing data; return when it accepts connections."""
-        with (self._folder / "log").open("ab") as log:
+        with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [
                     self._binaries / "postgres",
-                    *("-D", self._folder / "data", "-k", self._folder),
+                    *("-D", self.folder / "data", "-k", self.folder),
                     *(word for setting in self._settings for word in ("-c", setting)),
                 ],
                 stdout=subprocess.DEVNULL,
                 stderr=log,
                 preexec_fn=die_with_parent(),
-                **_unprivileged(self._folder),
+                **run_as_other_user(self.folder),
             )
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._answers():
-            assert self._process.poll() is None, (self._folder / "log").read_text()
-            assert time.monotonic() < deadline, (self._folder / "log").read_text()
+            assert self._process.poll() is None, (self.folder / "log").read_text()
+            assert time.monotonic() < deadline, (self.folder / "log").read_text()
             time.sleep(0.05)
+
+    def start_as_replica(self, primary: "LocalPostgresql") -> None:
+        """Copy the primary's data and start the server as its streaming replica."""
+        identity = run_as_other_user(self.folder)
+        source = ["-h", primary.folder, "-U", "postgres", "--checkpoint=fast", "--no-sync"]
+        copied = subprocess.run(
+            [self._binaries / "pg_basebackup", *source, "-R", "-D", self.folder / "data"],
+            capture_output=True,
+            text=True,
+            check=False,
+            **identity,
+        )
+        assert copied.returncode == 0, copied.stderr
+        self.launch()
 
     def crash(self) -> None:
         """End the server immediately, as a crash would; `launch` restarts it."""
@@ -90,12 +104,12 @@ class LocalPostgresql:
         if self._process:
             self._process.send_signal(signal.SIGINT)
             self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _run_initdb(self, identity: dict[str, Any]) -> None:
         options = ["-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--no-instructions"]
         made = subprocess.run(
-            [self._binaries / "initdb", *options, "-D", self._folder / "data"],
+            [self._binaries / "initdb", *options, "-D", self.folder / "data"],
             capture_output=True,
             text=True,
             check=False,
@@ -105,13 +119,13 @@ class LocalPostgresql:
 
     def _answers(self) -> bool:
         try:
-            psycopg.connect(host=str(self._folder), user="postgres", dbname="postgres").close()
+            psycopg.connect(host=str(self.folder), user="postgres", dbname="postgres").close()
         except psycopg.OperationalError:
             return False
         return True
 
 
-def _unprivileged(folder: Path) -> dict[str, Any]:
+def run_as_other_user(folder: Path) -> dict[str, Any]:
     """Return the options of subprocess for a program in `folder`.
 
     PostgreSQL refuses to run as root: root runs it as another user, who gets the folder.

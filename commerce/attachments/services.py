@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import structlog
@@ -28,6 +29,7 @@ from commerce.config.celery import send
 from shared.accounts.models import User
 from shared.accounts.services import lock_active_user
 from shared.api.errors import ApiError, ValidationFailed
+from shared.querysets import pages_by_pk
 
 UPLOAD_TIMEOUT = timedelta(hours=1)
 SIZES_TIMEOUT = timedelta(minutes=2)
@@ -239,7 +241,8 @@ def compare_storage(*, now: datetime) -> StorageComparison:
     unknown_folders = [folder for folder in storage.iter_folders() if not _is_known(folder)]
     deletions = [ScheduledDeletion(folder=folder, due_at=now + UPLOAD_TIMEOUT) for folder in unknown_folders]
     ScheduledDeletion.objects.bulk_create(deletions, ignore_conflicts=True)
-    missing = [attachment.pk for attachment in Attachment.objects.iterator() if not storage.original_exists(attachment)]
+    attachments = chain.from_iterable(pages_by_pk(Attachment.objects.all()))
+    missing = [attachment.pk for attachment in attachments if not storage.original_exists(attachment)]
     return StorageComparison(unknown_folders=unknown_folders, missing_attachment_ids=missing)
 
 

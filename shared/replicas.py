@@ -1,0 +1,189 @@
+"""Read replicas of the PostgreSQL server: the reads of requests that change nothing go to them.
+
+A GET or HEAD that a blocking view answers may read a replica, unless its client has written within the last
+`STOA_REPLICA_MAX_LAG_SECONDS`: clients see their own writes. What decides who may do what (accounts, keys, sessions) is
+always read from the primary, and so is everything after the first write of a request or inside a transaction, by
+workers and by raw SQL. A replica that lags by more than those seconds, or does not answer, gets no reads.
+"""
+
+import asyncio
+import hashlib
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+import redis
+import structlog
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
+from django.db.models import Model
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+CHECK_SECONDS = 1.0  # between two looks at a replica's lag
+PAUSE_SECONDS = 5.0  # until a replica, or Redis, is asked again after a failure
+REDIS_TIMEOUT_SECONDS = 0.5
+READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+PRIMARY_APPS = frozenset({"accounts", "admin", "api", "audit", "auth", "contenttypes", "sessions"})
+_PRIMARY_POSITION = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')"
+_REPLICA_POSITION = "SELECT pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')"
+
+logger = structlog.get_logger(__name__)
+
+# The database of the request's reads. All are of one: another replica may not have a row yet to which the first leads.
+_UNDECIDED = ""
+_reads_from: ContextVar[str] = ContextVar("reads_from", default=DEFAULT_DB_ALIAS)
+
+
+class Replica:
+    """What a process knows of one replica."""
+
+    def __init__(self, alias: str) -> None:
+        self._alias = alias
+        self._lock = threading.Lock()
+        self._positions: deque[tuple[float, Decimal]] = deque()  # of the primary, by the time when they were read
+        self._is_usable = False
+        self._check_at = 0.0
+
+    def is_usable(self) -> bool:
+        """Return whether it answers and has all that the primary had STOA_REPLICA_MAX_LAG_SECONDS ago."""
+        with self._lock:
+            if time.monotonic() >= self._check_at:
+                self._check_at = time.monotonic() + CHECK_SECONDS
+                was_usable, self._is_usable = self._is_usable, self._has_caught_up()
+                if was_usable and not self._is_usable:
+                    logger.warning("replica_not_used", replica=self._alias)
+            return self._is_usable
+
+    def _has_caught_up(self) -> bool:
+        now = time.monotonic()
+        self._positions.append((now, _position(DEFAULT_DB_ALIAS, _PRIMARY_POSITION) or Decimal(0)))
+        while len(self._positions) > 1 and self._positions[1][0] <= now - settings.REPLICA_MAX_LAG_SECONDS:
+            self._positions.popleft()
+        try:
+            replayed = _position(self._alias, _REPLICA_POSITION)
+        except DatabaseError:
+            connections[self._alias].close()
+            self._check_at = time.monotonic() + PAUSE_SECONDS
+            return False
+        return replayed is not None and replayed >= self._positions[0][1]
+
+
+def _position(alias: str, statement: str) -> Decimal | None:
+    """Return how many bytes of changes a server has; None for a replica that is a primary of its own by now."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute(statement)
+        return cursor.fetchone()[0]
+
+
+@cache
+def _replica(alias: str) -> Replica:
+    return Replica(alias)
+
+
+def _choose_database() -> str:
+    usable = [alias for alias in settings.DATABASES if alias != DEFAULT_DB_ALIAS and _replica(alias).is_usable()]
+    return random.choice(usable or [DEFAULT_DB_ALIAS])  # noqa: S311 - no secret
+
+
+class ReplicaRouter:
+    """Database router, for DATABASE_ROUTERS."""
+
+    def db_for_read(self, model: type[Model], **hints: Any) -> str:
+        if _reads_from.get() == DEFAULT_DB_ALIAS or model._meta.app_label in PRIMARY_APPS:
+            return DEFAULT_DB_ALIAS
+        if connections[DEFAULT_DB_ALIAS].in_atomic_block:
+            return DEFAULT_DB_ALIAS
+        if _reads_from.get() == _UNDECIDED:
+            _reads_from.set(_choose_database())
+        return _reads_from.get()
+
+    def db_for_write(self, model: type[Model], **hints: Any) -> str:
+        _reads_from.set(DEFAULT_DB_ALIAS)
+        return DEFAULT_DB_ALIAS
+
+    def allow_relation(self, *_: Model, **hints: Any) -> bool:
+        return True  # all have the same rows
+
+    def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool:
+        return db == DEFAULT_DB_ALIAS
+
+
+class RecentWrites:
+    """The clients who have written within the last seconds, in Redis."""
+
+    def __init__(self, url: str) -> None:
+        self._redis = redis.Redis.from_url(
+            url, socket_timeout=REDIS_TIMEOUT_SECONDS, socket_connect_timeout=REDIS_TIMEOUT_SECONDS
+        )
+        self._paused_until = 0.0
+
+    def note(self, client: str) -> None:
+        # A replica in use lags by the limit at most, and by one more check.
+        kept_ms = round((settings.REPLICA_MAX_LAG_SECONDS + CHECK_SECONDS) * 1000)
+        self._ask(lambda: self._redis.set(client, 1, px=kept_ms))
+
+    def include(self, client: str) -> bool:
+        """Return whether the client has written, also if Redis does not answer."""
+        return time.monotonic() < self._paused_until or self._ask(lambda: self._redis.exists(client)) != 0
+
+    def _ask(self, ask: Callable[[], Any]) -> Any:
+        try:
+            return ask()
+        except redis.RedisError:
+            self._paused_until = time.monotonic() + PAUSE_SECONDS  # what is written meanwhile is not noted
+            return None
+
+
+@cache
+def _recent_writes() -> RecentWrites:
+    return RecentWrites(settings.REDIS_URL)
+
+
+def _client(request: HttpRequest) -> str:
+    """Return what names the client: its credential, else its address."""
+    cookie = request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")
+    who = request.headers.get("Authorization") or request.headers.get("X-API-Key") or cookie
+    named = who or str(request.META.get("REMOTE_ADDR", ""))
+    return f"stoa:{settings.PROJECT}:wrote:{hashlib.sha256(named.encode(errors='replace')).hexdigest()}"
+
+
+class ReplicaMiddleware:
+    """Middleware that lets the blocking views of reads use replicas, and notes who writes."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
+        self.get_response = get_response
+        self._is_async = iscoroutinefunction(get_response)
+        if self._is_async:
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        if self._is_async:
+            return self._answer_async(request)
+        if request.method not in READING_METHODS:
+            try:
+                return self.get_response(request)
+            finally:
+                _recent_writes().note(_client(request))
+        token = _reads_from.set(DEFAULT_DB_ALIAS if _recent_writes().include(_client(request)) else _UNDECIDED)
+        try:
+            return self.get_response(request)
+        finally:
+            _reads_from.reset(token)
+
+    async def _answer_async(self, request: HttpRequest) -> HttpResponseBase:
+        try:
+            return await self.get_response(request)  # type: ignore[misc]
+        finally:
+            if request.method not in READING_METHODS:
+                await asyncio.to_thread(_recent_writes().note, _client(request))
