@@ -43,7 +43,7 @@ _reads_from: ContextVar[str] = ContextVar("reads_from", default=DEFAULT_DB_ALIAS
 
 
 class Replica:
-    """What a process knows of one replica."""
+    """A replica, as this process knows it."""
 
     def __init__(self, alias: str) -> None:
         self._alias = alias
