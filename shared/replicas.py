@@ -62,6 +62,12 @@ class Replica:
                     logger.warning("replica_not_used", replica=self._alias)
             return self._is_usable
 
+    def check_now(self) -> bool:
+        """Return whether it is usable at this moment."""
+        connections[self._alias].close()  # this thread's, which may be broken
+        self._check_at = 0.0
+        return self.is_usable()
+
     def _has_caught_up(self) -> bool:
         now = time.monotonic()
         self._positions.append((now, _position(DEFAULT_DB_ALIAS, _PRIMARY_POSITION) or Decimal(0)))
@@ -86,6 +92,12 @@ def _position(alias: str, statement: str) -> Decimal | None:
 @cache
 def _replica(alias: str) -> Replica:
     return Replica(alias)
+
+
+def _reads_failed() -> bool:
+    """Return whether the request reads a replica that is gone."""
+    alias = _reads_from.get()
+    return alias not in (_UNDECIDED, DEFAULT_DB_ALIAS) and not _replica(alias).check_now()
 
 
 def _choose_database() -> str:
@@ -177,7 +189,11 @@ class ReplicaMiddleware:
                 _recent_writes().note(_client(request))
         token = _reads_from.set(DEFAULT_DB_ALIAS if _recent_writes().include(_client(request)) else _UNDECIDED)
         try:
-            return self.get_response(request)
+            response: HttpResponseBase = self.get_response(request)  # type: ignore[assignment]
+            if response.status_code == 503 and _reads_failed():
+                _reads_from.set(DEFAULT_DB_ALIAS)
+                response = self.get_response(request)  # type: ignore[assignment]
+            return response
         finally:
             _reads_from.reset(token)
 

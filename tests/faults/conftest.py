@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -20,16 +20,23 @@ def whole() -> bool:
 @pytest.fixture
 def start_postgresql() -> Iterator[StartPostgresql]:
     """Return a function that starts PostgreSQL servers; they are stopped after the test."""
+    with postgresql_servers() as start:
+        yield start
+
+
+@contextmanager
+def postgresql_servers() -> Iterator[StartPostgresql]:
+    """Yield a function that starts PostgreSQL servers; they are stopped at the end of the block."""
     binaries = find_binaries()
     if binaries is None:
         reason = "PostgreSQL is not installed here. To run this: apt-get install postgresql."
         pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
     with ExitStack() as running:
 
-        def start(**options: int) -> LocalPostgresql:
+        def start(*, replica_of: LocalPostgresql | None = None, **options: int) -> LocalPostgresql:
             server = LocalPostgresql(binaries, **options)
             running.callback(server.stop)
-            server.start()
+            server.start_as_replica(replica_of) if replica_of else server.start()
             return server
 
         yield start

@@ -13,8 +13,8 @@ import pytest
 
 from shared.serving.processes.local_redis import LocalRedis
 from tests.commerce.live_server import ServedShop, make_shop, shop_environment, start_server, url_of
-from tests.faults.conftest import StartPostgresql
-from tests.postgresql import LocalPostgresql, find_binaries
+from tests.faults.conftest import postgresql_servers
+from tests.postgresql import LocalPostgresql
 
 LAG_SECONDS, TIMEOUT_SECONDS = 1, 30
 
@@ -55,19 +55,21 @@ def query(server: LocalPostgresql, statement: str) -> Any:
     return row[0]
 
 
-@pytest.fixture
-def replicated(start_postgresql: StartPostgresql) -> Iterator[ReplicatedShop]:
-    primary, binaries = start_postgresql(), find_binaries()
-    assert binaries
-    replica = LocalPostgresql(binaries)
-    with tempfile.TemporaryDirectory(prefix="stoa") as home, LocalRedis(Path(home)) as redis:
+@pytest.fixture(scope="module")
+def replicated() -> Iterator[ReplicatedShop]:
+    with (
+        postgresql_servers() as start,
+        tempfile.TemporaryDirectory(prefix="stoa") as home,
+        LocalRedis(Path(home)) as redis,
+    ):
+        primary = start()
         environment = shop_environment(home) | {
             "DATABASE_URL": primary.url,
             "REDIS_URL": redis.url,
             "STOA_PUBLIC_CACHE_SECONDS": "0",
         }
         users = make_shop(environment)
-        replica.start_as_replica(primary)
+        replica = start(replica_of=primary)
         environment |= {"STOA_REPLICA_URLS": replica.url, "STOA_REPLICA_MAX_LAG_SECONDS": str(LAG_SECONDS)}
         process = start_server(environment, log := Path(home) / "log")
         try:
@@ -76,7 +78,6 @@ def replicated(start_postgresql: StartPostgresql) -> Iterator[ReplicatedShop]:
         finally:
             process.terminate()
             process.wait(30)
-            replica.stop()
 
 
 def test_reads_go_to_the_replica_while_it_follows_and_everybody_reads_their_own_writes(replicated: ReplicatedShop):
@@ -84,10 +85,10 @@ def test_reads_go_to_the_replica_while_it_follows_and_everybody_reads_their_own_
     replicated.wait_until_all_read("Before")
     time.sleep(2 * LAG_SECONDS)  # so that nobody has written recently
     query(replicated.primary, "SELECT pg_stat_reset()::text")
-    for _ in range(20):
+    for _ in range(40):
         assert replicated.product()["name"] == "Before"
-    time.sleep(1)  # PostgreSQL's statistics are told once a second
-    assert replicated.product_reads(replicated.replica) >= 20
+        time.sleep(0.05)  # PostgreSQL tells its statistics once a second
+    assert replicated.product_reads(replicated.replica) >= 10
     assert replicated.product_reads(replicated.primary) < 20  # those of the shop's own threads
 
     query(replicated.replica, "SELECT pg_wal_replay_pause()::text")
