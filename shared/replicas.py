@@ -86,7 +86,8 @@ def _position(alias: str, statement: str) -> Decimal | None:
     """Return how many bytes of changes a server has; None for a replica that is a primary of its own by now."""
     with connections[alias].cursor() as cursor:
         cursor.execute(statement)
-        return cursor.fetchone()[0]
+        position: Decimal | None = cursor.fetchone()[0]
+    return position
 
 
 @cache
@@ -199,7 +200,8 @@ class ReplicaMiddleware:
 
     async def _answer_async(self, request: HttpRequest) -> HttpResponseBase:
         try:
-            return await self.get_response(request)  # type: ignore[misc]
+            response: HttpResponseBase = await self.get_response(request)  # type: ignore[misc]
+            return response
         finally:
             if request.method not in READING_METHODS:
                 await asyncio.to_thread(_recent_writes().note, _client(request))

@@ -5,7 +5,7 @@ import json
 
 import httpx2
 
-from tests.benchmarks.inference._pools import MEMBER_KEY, MODEL, MemberProcess, measure, running_pool
+from tests.benchmarks.pools._pools import MEMBER_KEY, MODEL, MemberProcess, measure, running_pool
 from tests.inference.running_server import RunningServer, run_commands
 
 SECONDS = 20.0

@@ -10,7 +10,7 @@ import asyncio
 from pathlib import Path
 
 from tests.benchmarks._table import Comparison, publish
-from tests.benchmarks.inference._pools import MemberProcess, measure, running_pool
+from tests.benchmarks.pools._pools import MemberProcess, measure, running_pool
 
 MEMBER_COUNT, STREAM_COUNT, TOKEN_COUNT = 16, 64, 40
 
