@@ -25,7 +25,7 @@ from inference.batches.insertion import delete_in_steps, insert_requests
 from inference.batches.models import Batch, BatchRequest, BatchResult, Lease
 from inference.config.celery import send
 from inference.protocol.native.batches import results_url
-from inference.usage.monthly_quotas.quotas import NO_RETRY_HEADERS, check_quotas
+from inference.usage.quotas import NO_RETRY_HEADERS, check_quotas
 from inference.webhooks.events import BATCH_COMPLETE
 from shared.accounts.models import ApiKey, User
 from shared.accounts.services import lock_active_user

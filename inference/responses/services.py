@@ -33,7 +33,7 @@ from inference.responses.models import StoredResponse
 from inference.streams import services as streams
 from inference.streams.models import StoredStream
 from inference.streams.services import StreamLost
-from inference.usage.monthly_quotas.quotas import NO_RETRY_HEADERS, check_quotas
+from inference.usage.quotas import NO_RETRY_HEADERS, check_quotas
 from inference.usage.services import record_usage
 from shared.accounts.authentication import Principal
 from shared.accounts.models import User

@@ -6,11 +6,11 @@ Two background threads per process settle reservations and write the ledger, so 
 import asyncio
 import atexit
 import contextlib
-import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -21,36 +21,27 @@ from django.db import Error as DatabaseError
 
 from inference.engine import GenerationStream, Usage
 from inference.usage.ledger import LedgerAmount, LedgerBuffer, LedgerKey
-from inference.usage.monthly_quotas.quotas import MonthlyQuota
-from inference.usage.monthly_quotas.reserver import MonthlyQuotaExceeded, QuotaReservation, quota_reserver
-from inference.usage.scopes import LimitScope
-from inference.usage.token_budget import (
+from inference.usage.quotas import MonthlyQuota
+from inference.usage.reservations import (
     LEASE_SECONDS,
-    BudgetRefusal,
-    BudgetReservation,
-    BudgetSettlement,
     BudgetState,
-    TokenBudget,
-    local_budget,
-    redis_budget,
+    MonthlyQuotaExceeded,
+    Reservation,
+    read_budgets,
+    reserve,
 )
+from inference.usage.scopes import LimitScope
+from shared.api.limits.counters import Change, CounterStore
+from shared.serving.db_threads import run_in_db_thread
 
 SETTLE_INTERVAL_SECONDS = 1.0  # and as soon as a request has ended
 WRITE_INTERVAL_SECONDS = 1.0
 RENEW_INTERVAL_SECONDS = LEASE_SECONDS / 3
 MAX_SETTLEMENTS_PER_RUN = 1000
-MAX_UNSETTLED_COUNT = 100_000  # while Redis is down; the leases of older reservations expire
+MAX_UNSETTLED_COUNT = 100_000  # while Redis is down; older reservations expire
+MAX_QUOTA_COUNT = 10_000  # whose tokens in the ledger are remembered
 
 logger = structlog.get_logger(__name__)
-
-
-class BudgetExceeded(Exception):
-    """A request that a token budget refused. tokens: the number that the request needs."""
-
-    def __init__(self, refusal: BudgetRefusal, tokens: int) -> None:
-        super().__init__("the token budget is used up")
-        self.refusal = refusal
-        self.tokens = tokens
 
 
 class Admission:
@@ -60,18 +51,9 @@ class Admission:
     ledger_key: None if the caller records the usage by itself.
     """
 
-    def __init__(
-        self,
-        meter: "UsageMeter",
-        budget: TokenBudget,
-        reservation: BudgetReservation,
-        ledger_key: LedgerKey | None,
-        quota_reservation: QuotaReservation | None = None,
-    ) -> None:
-        self.budget = budget
+    def __init__(self, meter: "UsageMeter", reservation: Reservation, ledger_key: LedgerKey | None) -> None:
         self.reservation = reservation
         self.ledger_key = ledger_key
-        self.quota_reservation = quota_reservation
         self._meter = meter
         self._running_streams: int | None = None
         self._amount = LedgerAmount(1, Usage(0, 0))
@@ -107,17 +89,23 @@ class Admission:
             self._meter.end(self, self._amount)
 
 
+# The changes of a reservation, which depend on the time when they are made, and the store that they are for.
+Changes = tuple[CounterStore, Callable[[], Iterable[Change]]]
+
+
 class UsageMeter:
     """The running admissions of a process, and those that wait to be settled and written. Thread-safe."""
 
     def __init__(self, buffer: LedgerBuffer) -> None:
         self.buffer = buffer
         self._settling = threading.Lock()
+        self._writing = threading.Lock()
         self._starting = threading.Lock()
         self._running: dict[str, Admission] = {}
-        self._unsettled: deque[tuple[TokenBudget, BudgetSettlement]] = deque(maxlen=MAX_UNSETTLED_COUNT)
-        # Quota reservations of ended requests, whose usage is in the buffer or written.
-        self._unreleased: deque[QuotaReservation] = deque(maxlen=MAX_UNSETTLED_COUNT)
+        self._unsettled: deque[Changes] = deque(maxlen=MAX_UNSETTLED_COUNT)
+        # Reservations in a month, of ended requests whose usage is in the buffer.
+        self._unwritten: deque[Reservation] = deque(maxlen=MAX_UNSETTLED_COUNT)
+        self._ledger_tokens: dict[MonthlyQuota, int] = {}
         self._wake = threading.Event()
         self._threads: list[threading.Thread] = []
 
@@ -132,7 +120,7 @@ class UsageMeter:
         """Reserve tokens for a request. Raise BudgetExceeded or MonthlyQuotaExceeded."""
         if not settings.REDIS_URL and not quotas:
             return self._admit(scopes, quotas, tokens, ledger_key)
-        admitting = asyncio.ensure_future(asyncio.to_thread(self._admit, scopes, quotas, tokens, ledger_key))
+        admitting = asyncio.ensure_future(run_in_db_thread(self._admit, scopes, quotas, tokens, ledger_key))
         try:
             return await asyncio.shield(admitting)
         except asyncio.CancelledError:
@@ -145,13 +133,14 @@ class UsageMeter:
 
     def end(self, admission: Admission, amount: LedgerAmount | None) -> None:
         """Queue an admission for settlement, and its usage for the ledger. Never block."""
-        self._running.pop(admission.reservation.id, None)
+        reservation = admission.reservation
+        self._running.pop(reservation.id, None)
         tokens = amount.usage.total_tokens if amount else 0
-        self._unsettled.append((admission.budget, BudgetSettlement(admission.reservation, tokens)))
+        self._unsettled.append((reservation.store, partial(reservation.settlement, tokens)))
         if amount and admission.ledger_key:
             self.buffer.add(admission.ledger_key, amount)
-        if admission.quota_reservation:
-            self._unreleased.append(admission.quota_reservation)
+        if reservation.months:
+            self._unwritten.append(reservation)
         self._wake.set()
 
     def close(self) -> None:
@@ -160,29 +149,20 @@ class UsageMeter:
         self.write()
 
     def write(self) -> None:
-        """Write buffered usage to the ledger, then release the quota reservations of that usage."""
-        written = [self._unreleased.popleft() for _ in range(len(self._unreleased))]
-        if not self.buffer.flush():
-            self._unreleased.extendleft(reversed(written))
-            return
-        for position, reservation in enumerate(written):
-            try:
-                reservation.release()
-            except redis.RedisError:
-                self._unreleased.extendleft(reversed(written[position:]))
+        """Write buffered usage to the ledger, then end the month's reservations of that usage."""
+        with self._writing:
+            written = [self._unwritten.popleft() for _ in range(len(self._unwritten))]
+            if not self.buffer.flush():
+                self._unwritten.extendleft(reversed(written))
                 return
+            self._unsettled.extend((one.store, partial(one.month_changes, 0)) for one in written)
+            self.settle()
 
     def settle(self) -> None:
         """Settle what has ended so far. A concurrent call returns only after the settlements of the other."""
         with self._settling:
             count = min(len(self._unsettled), MAX_SETTLEMENTS_PER_RUN)
-            ended = [self._unsettled.popleft() for _ in range(count)]
-            for budget in {id(budget): budget for budget, _ in ended}.values():
-                settlements = [settlement for other, settlement in ended if other is budget]
-                try:
-                    budget.settle(settlements)
-                except redis.RedisError:
-                    self._unsettled.extendleft((budget, settlement) for settlement in settlements)
+            self._unsettled.extendleft(_make_changes([self._unsettled.popleft() for _ in range(count)]))
 
     def _admit(
         self, scopes: Sequence[LimitScope], quotas: tuple[MonthlyQuota, ...], tokens: int, ledger_key: LedgerKey | None
@@ -190,43 +170,43 @@ class UsageMeter:
         """Admit a request after settling what has ended in this process."""
         self._start_threads()
         self.settle()
-        reservation = BudgetReservation(secrets.token_hex(12), tuple(scope.name for scope in scopes))
-        budget = self._reserve_tokens(reservation, scopes, tokens)
         try:
-            quota_reservation = self._reserve_quotas(reservation.id, quotas, tokens) if quotas else None
-        except (MonthlyQuotaExceeded, DatabaseError):
-            self._unsettled.append((budget, BudgetSettlement(reservation, 0)))
-            raise
-        admission = Admission(self, budget, reservation, ledger_key, quota_reservation)
+            reservation = self._reserve(scopes, quotas, tokens)
+        except MonthlyQuotaExceeded:
+            self.write()  # ended requests may have used less than they had reserved
+            reservation = self._reserve(scopes, quotas, tokens)
+        admission = Admission(self, reservation, ledger_key)
         self._running[reservation.id] = admission
         return admission
 
-    def _reserve_tokens(self, reservation: BudgetReservation, scopes: Sequence[LimitScope], tokens: int) -> TokenBudget:
-        """Reserve tokens and return the budget that counts them: this process's own while Redis is down."""
-        budget: TokenBudget = redis_budget(settings.REDIS_URL) if settings.REDIS_URL else local_budget
-        try:
-            refusal = budget.reserve(reservation.id, scopes, tokens)
-        except redis.RedisError:
-            budget = local_budget
-            refusal = budget.reserve(reservation.id, scopes, tokens)
-        if refusal:
-            raise BudgetExceeded(refusal, tokens)
-        return budget
+    def _reserve(self, scopes: Sequence[LimitScope], quotas: tuple[MonthlyQuota, ...], tokens: int) -> Reservation:
+        """Reserve tokens, then read the ledger, since tokens may have moved into it meanwhile.
 
-    def _reserve_quotas(self, reservation_id: str, quotas: tuple[MonthlyQuota, ...], tokens: int) -> QuotaReservation:
-        """Reserve tokens. Before a refusal, write ended requests, which may have used less than they had reserved."""
-        try:
-            return quota_reserver.reserve(reservation_id, quotas, tokens)
-        except MonthlyQuotaExceeded:
-            self.write()
-            return quota_reserver.reserve(reservation_id, quotas, tokens)
+        Those that moved in between count twice, so that a reservation that fits does so for certain. Another one is
+        tried again beside the ledger's tokens, which only grow.
+        """
+        while True:
+            reservation = reserve(scopes, tokens, {quota: self._ledger_tokens.get(quota, 0) for quota in quotas})
+            try:
+                current = {quota: quota.read_used_tokens() for quota in quotas}
+            except DatabaseError:
+                self._cancel(reservation)
+                raise
+            if len(self._ledger_tokens) > MAX_QUOTA_COUNT:
+                self._ledger_tokens.clear()
+            self._ledger_tokens |= current
+            if all(reservation.held[quota] + current[quota] <= quota.max_tokens for quota in quotas):
+                return reservation
+            self._cancel(reservation)
+
+    def _cancel(self, reservation: Reservation) -> None:
+        ends = (partial(reservation.settlement, 0), partial(reservation.month_changes, 0))
+        self._unsettled.extend((reservation.store, changes) for changes in ends)
+        self.settle()
 
     def _state(self, scopes: Sequence[LimitScope]) -> list[BudgetState]:
         self.settle()
-        if settings.REDIS_URL:
-            with contextlib.suppress(redis.RedisError):
-                return redis_budget(settings.REDIS_URL).state(scopes)
-        return local_budget.state(scopes)
+        return read_budgets(scopes)
 
     def _start_threads(self) -> None:
         """Start the background threads, unless they run: a fork has the parent's objects but not its threads."""
@@ -260,18 +240,22 @@ class UsageMeter:
                 self.write()
 
     def _renew(self) -> None:
-        running = list(self._running.values())
-        for budget in {id(one.budget): one.budget for one in running}.values():
-            try:
-                budget.renew([one.reservation for one in running if one.budget is budget])
-            except redis.RedisError:
-                return  # the next attempt is long before the leases expire
-        for reservation in [*(one.quota_reservation for one in running), *self._unreleased]:
-            try:
-                if reservation:
-                    reservation.renew()
-            except redis.RedisError:
-                return
+        """Extend the reservations. If Redis does not answer, the next attempt is long before they end."""
+        running = [one.reservation for one in list(self._running.values())]
+        unwritten = [(one.store, partial(one.month_changes, LEASE_SECONDS)) for one in list(self._unwritten)]
+        _make_changes([*((one.store, one.renewal) for one in running), *unwritten])
+
+
+def _make_changes(pending: Sequence[Changes]) -> list[Changes]:
+    """Make changes, in one call to each store. Return those that a store did not take."""
+    failed: list[Changes] = []
+    for store in {id(store): store for store, _ in pending}.values():
+        group = [one for one in pending if one[0] is store]
+        try:
+            store.change([change for _, changes in group for change in changes()])
+        except redis.RedisError:
+            failed += group
+    return failed
 
 
 @contextlib.contextmanager

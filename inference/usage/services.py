@@ -9,20 +9,19 @@ from django.utils import timezone
 from inference.engine import Usage
 from inference.protocol.native import usage as wire
 from inference.usage import ledger
-from inference.usage.metering import Admission, BudgetExceeded, usage_meter
+from inference.usage.metering import Admission, usage_meter
 from inference.usage.models import DailyUsage
-from inference.usage.monthly_quotas.quotas import (
+from inference.usage.quotas import (
     NO_RETRY_HEADERS,
     owner_name,
     quotas_for,
     seconds_until_reset,
     used_up_message,
 )
-from inference.usage.monthly_quotas.reserver import MonthlyQuotaExceeded
 from inference.usage.reports import build_report
 from inference.usage.request_limits import peek_scopes
+from inference.usage.reservations import BudgetExceeded, MonthlyQuotaExceeded
 from inference.usage.scopes import LimitScope, limit_scopes, principal_limit_scopes
-from inference.usage.token_budget import BudgetRefusal
 from shared.accounts.authentication import Principal
 from shared.accounts.models import ApiKey, User
 from shared.accounts.roles import Permission
@@ -50,7 +49,7 @@ async def admit(*, caller: Principal, model_id: str, tokens: int, records_usage:
     try:
         return await usage_meter.admit(scopes=scopes, quotas=quotas, tokens=tokens, ledger_key=ledger_key)
     except BudgetExceeded as exceeded:
-        raise _budget_error(exceeded.refusal, exceeded.tokens) from None
+        raise _budget_error(exceeded, tokens) from None
     except MonthlyQuotaExceeded as exceeded:
         raise _quota_error(exceeded, tokens, now) from None
 
@@ -140,13 +139,13 @@ async def _remaining_limits(
     ]
 
 
-def _budget_error(refusal: BudgetRefusal, tokens: int) -> ApiError:
-    scope, retry_after = refusal.scope, refusal.retry_after
-    REFUSALS.add(1, "tokens" if refusal.is_token_limit else "at once")
-    if refusal.is_token_limit:
+def _budget_error(exceeded: BudgetExceeded, tokens: int) -> ApiError:
+    scope, retry_after = exceeded.scope, exceeded.retry_after
+    REFUSALS.add(1, "tokens" if exceeded.is_token_limit else "at once")
+    if exceeded.is_token_limit:
         limit = scope.tokens_per_minute
         message = (
-            f"{owner_name(scope.kind)} has reached its limit of {limit} tokens per minute: {refusal.used} used, "
+            f"{owner_name(scope.kind)} has reached its limit of {limit} tokens per minute: {exceeded.used} used, "
             f"{tokens} requested. Try again in {retry_after} seconds, or request fewer tokens."
         )
     else:
@@ -158,7 +157,7 @@ def _budget_error(refusal: BudgetRefusal, tokens: int) -> ApiError:
     decision = RateLimitDecision(
         allowed=False,
         limit=limit,
-        remaining=max(0, limit - refusal.used),
+        remaining=max(0, limit - exceeded.used),
         reset_at=ceil(timezone.now().timestamp()) + retry_after,
         reset_after=retry_after,
     )

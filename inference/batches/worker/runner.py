@@ -28,7 +28,7 @@ from inference.pools.cache import find_pool
 from inference.pools.client import pool_client
 from inference.protocol.errors import ErrorCode
 from inference.registry.clients import engine
-from inference.usage.monthly_quotas import quotas
+from inference.usage import quotas
 
 SLICE_SECONDS = (45.0, 60.0)  # random in between: runs of one batch must not all end at once
 REDISPATCH_INTERVAL_SECONDS = 5.0

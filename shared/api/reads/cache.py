@@ -24,7 +24,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.translation import get_language
 
-from shared.api.limits.rate_limits import STORE_COOLDOWN_SECONDS, STORE_TIMEOUT_SECONDS
+from shared.api.limits.counters import STORE_COOLDOWN_SECONDS, STORE_TIMEOUT_SECONDS
 
 MAX_RESPONSES = 500
 MAX_BODY_BYTES = 64 * 1024

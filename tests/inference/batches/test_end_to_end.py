@@ -53,7 +53,7 @@ def test_a_batch_is_counted_in_its_users_usage(stoa: RunningServer, worker: Runn
 
 _LIMIT = """
 from django.utils import timezone
-from inference.usage.monthly_quotas.quotas import MonthlyQuota
+from inference.usage.quotas import MonthlyQuota
 from shared.accounts.models import User
 from shared.accounts.services import set_monthly_token_limit
 user = User.objects.get(email="super_admin@example.com")

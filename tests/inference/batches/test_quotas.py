@@ -16,7 +16,7 @@ from inference.batches.worker.recording import RequestOutcome
 from inference.batches.worker.sweeper import expire_batches
 from inference.engine import Usage
 from inference.usage.models import DailyUsage
-from inference.usage.monthly_quotas.quotas import find_used_up_message
+from inference.usage.quotas import find_used_up_message
 from inference.usage.services import record_usage
 from shared.accounts.models import ApiKey, User
 from shared.accounts.roles import Role

@@ -12,11 +12,12 @@ import redis
 from pytest_django import Settings
 
 from inference.engine import GenerationStream, StepOutput, Usage
-from inference.usage import metering
+from inference.usage import metering, reservations
 from inference.usage.ledger import LedgerAmount, LedgerBuffer, LedgerKey
-from inference.usage.metering import BudgetExceeded, UsageMeter
+from inference.usage.metering import UsageMeter
+from inference.usage.reservations import BudgetExceeded, minute_entry, place_entry
 from inference.usage.scopes import LimitScope
-from inference.usage.token_budget import RedisTokenBudget, local_budget
+from shared.api.limits.counters import PEEK, RedisCounters, local_counters
 from shared.serving.processes.local_redis import LocalRedis
 
 SCOPES = (LimitScope("key:1", 0, 100, 2),)
@@ -60,8 +61,9 @@ async def wait_until(read: Callable[[], object], expected: object) -> None:
 
 
 def redis_counts(store: LocalRedis) -> tuple[int, int]:
-    [state] = RedisTokenBudget(store.url).state(SCOPES)
-    return state.tokens, state.running
+    entries = [minute_entry(SCOPES[0], 0), place_entry(SCOPES[0])]
+    tokens, running = RedisCounters(store.url).add(PEEK, entries)
+    return tokens.used, running.used
 
 
 async def test_an_admission_ends_with_its_last_stream(store: LocalRedis, meter: UsageMeter) -> None:
@@ -107,7 +109,7 @@ async def test_d6_requests_that_end_while_redis_is_paused_are_settled_afterwards
     began = time.monotonic()
     admission.finish(Usage(5, 5))
     with await meter.admit(scopes=(LimitScope("key:paused", 0, 10, 1),), tokens=9, ledger_key=LEDGER_KEY) as other:
-        assert other.budget is local_budget
+        assert other.reservation.store is local_counters
     assert time.monotonic() - began < 20  # nothing waited for the end of the pause
     await wait_until(lambda: redis_counts(store) if time.monotonic() > began + 3 else None, (10, 0))
 
@@ -117,8 +119,7 @@ async def test_the_lease_of_a_running_request_is_renewed(
 ) -> None:
     monkeypatch.setattr(metering, "RENEW_INTERVAL_SECONDS", 0.2)
     monkeypatch.setattr(metering, "SETTLE_INTERVAL_SECONDS", 0.1)
-    short = RedisTokenBudget(store.url, lease_seconds=3.0)
-    monkeypatch.setattr(metering, "redis_budget", lambda url: short)
+    monkeypatch.setattr(reservations, "LEASE_SECONDS", 3.0)
     admission = await meter.admit(scopes=SCOPES, tokens=60, ledger_key=LEDGER_KEY)
     await asyncio.sleep(5)
     assert await counts(meter) == (60, 1)

@@ -1,10 +1,7 @@
 """Monthly quotas: reservations and the ledger together never exceed a quota, in Redis and in one process."""
 
 import asyncio
-import os
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -17,16 +14,8 @@ from inference.batches.services import NewRequest, create_batch
 from inference.engine import Usage
 from inference.usage.ledger import LedgerBuffer, LedgerKey
 from inference.usage.metering import UsageMeter
-from inference.usage.monthly_quotas.quotas import MonthlyQuota, quotas_for
-from inference.usage.monthly_quotas.redis_reservations import RedisReservationStore
-from inference.usage.monthly_quotas.reservations import (
-    LedgerReading,
-    LocalReservationStore,
-    QuotaRefusal,
-    QuotaReservationStore,
-    StaleReadings,
-)
-from inference.usage.monthly_quotas.reserver import MonthlyQuotaExceeded
+from inference.usage.quotas import MonthlyQuota, quotas_for
+from inference.usage.reservations import MonthlyQuotaExceeded
 from inference.usage.services import record_usage
 from shared.accounts.models import ApiKey, User
 from shared.accounts.roles import Role
@@ -36,78 +25,6 @@ from shared.serving.db_threads import run_in_db_thread
 from tests.inference.usage.conftest import LimitedServers
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-QUOTA = MonthlyQuota("user", 7, 100, date(2026, 11, 1))
-OTHER = MonthlyQuota("key", 8, 50, date(2026, 11, 1))
-
-
-@pytest.fixture(params=["redis", "local"])
-def make_store(request: pytest.FixtureRequest) -> Callable[[float], QuotaReservationStore]:
-    if request.param == "local":
-        return lambda lease_seconds: LocalReservationStore(lease_seconds=lease_seconds)
-    return lambda lease_seconds: RedisReservationStore(os.environ["REDIS_URL"], lease_seconds=lease_seconds)
-
-
-def read_ledger(
-    store: QuotaReservationStore, *used: int, quotas: tuple[MonthlyQuota, ...] = (QUOTA,)
-) -> list[LedgerReading]:
-    """Return readings in the current epochs, with these tokens used."""
-    stale = store.reserve("unused", quotas, [LedgerReading("", 0)] * len(quotas), 1)
-    assert isinstance(stale, StaleReadings)
-    return [LedgerReading(epoch, tokens) for epoch, tokens in zip(stale.epochs, used, strict=True)]
-
-
-def test_reservations_and_ledger_tokens_count_together(
-    make_store: Callable[[float], QuotaReservationStore],
-):
-    store = make_store(30)
-    readings = read_ledger(store, 60)
-    assert store.reserve("a", [QUOTA], readings, 30) is None
-    assert store.reserve("b", [QUOTA], readings, 11) == QuotaRefusal(QUOTA, 90)
-    assert store.reserve("b", [QUOTA], readings, 10) is None
-    assert store.reserve("c", [QUOTA], readings, 1) == QuotaRefusal(QUOTA, 100)
-
-
-def test_a_ledger_reading_is_stale_after_a_release(
-    make_store: Callable[[float], QuotaReservationStore],
-):
-    store = make_store(30)
-    readings = read_ledger(store, 0)
-    assert store.reserve("a", [QUOTA], readings, 90) is None
-    store.release("a", [QUOTA])  # its 90 tokens are in the ledger now
-
-    assert isinstance(store.reserve("b", [QUOTA], readings, 50), StaleReadings)
-    assert store.reserve("b", [QUOTA], read_ledger(store, 90), 50) == QuotaRefusal(QUOTA, 90)
-
-
-def test_two_quotas_are_reserved_together_or_not_at_all(make_store: Callable[[float], QuotaReservationStore]):
-    store, quotas = make_store(30), (QUOTA, OTHER)
-    assert store.reserve("a", quotas, read_ledger(store, 0, 45, quotas=quotas), 10) == QuotaRefusal(OTHER, 45)
-    assert store.reserve("b", quotas, read_ledger(store, 0, 40, quotas=quotas), 10) is None
-    assert store.reserve("c", [QUOTA], read_ledger(store, 0), 91) == QuotaRefusal(QUOTA, 10)
-
-
-def test_expired_reservations_are_dropped_and_renewed_ones_stay(
-    make_store: Callable[[float], QuotaReservationStore],
-):
-    store = make_store(3)
-    readings = read_ledger(store, 0)
-    assert store.reserve("dead", [QUOTA], readings, 60) is None
-    assert store.reserve("alive", [QUOTA], readings, 40) is None
-    deadline = time.monotonic() + 60
-    while store.reserve("next", [QUOTA], read_ledger(store, 0), 60) is not None:
-        store.renew("alive", [QUOTA])
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert store.reserve("more", [QUOTA], read_ledger(store, 0), 1) == QuotaRefusal(QUOTA, 100)
-
-
-def test_concurrent_reservations_never_exceed_the_quota(make_store: Callable[[float], QuotaReservationStore]):
-    store = make_store(30)
-    readings = read_ledger(store, 3)
-    with ThreadPoolExecutor(20) as pool:
-        refusals = list(pool.map(lambda number: store.reserve(str(number), [QUOTA], readings, 10), range(100)))
-    assert refusals.count(None) == 9
-    assert {refusal for refusal in refusals if refusal} == {QuotaRefusal(QUOTA, 93)}
 
 
 def test_a_quota_resets_at_the_start_of_the_next_month_in_utc():

@@ -6,7 +6,7 @@ import pytest
 
 from inference.batches.models import Batch, BatchRequest, Lease
 from inference.batches.worker.runner import DEFAULT_CONCURRENCY, run_batch
-from inference.usage.monthly_quotas import quotas
+from inference.usage import quotas
 from tests.inference.batches.conftest import MakeBatch
 
 

@@ -1,121 +1,63 @@
-"""Rate limits: exact over threads and processes, and effective while Redis is down."""
+"""Rate limits: exact, and effective while Redis is down. `test_counters` has their stores."""
 
-import os
-import subprocess
-import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pytest_django import Settings
 
 from shared.api.errors import ApiError
 from shared.api.limits.rate_limits import (
-    LocalSlidingWindow,
+    RateLimitCounter,
     RateLimitDecision,
-    RedisSlidingWindow,
     address_key,
+    ahit,
+    apeek,
     hit,
     raise_if_limited,
     rate_limit_headers,
-    strictest,
 )
 from shared.observability.metrics import render
 from tests.shared.observability.scraped import Scrape, grown
 
 pytestmark = pytest.mark.no_database
 
-WINDOWS = ["redis", "local"]
 
-# Run by several processes: make this many hits at once, and print how many were allowed.
-HITTER = """
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from shared.api.limits.rate_limits import RedisSlidingWindow
-window = RedisSlidingWindow(sys.argv[1])
-sys.stdin.readline()
-with ThreadPoolExecutor(20) as pool:
-    hits = [pool.submit(window.hit, "r2", limit=100, window_s=60) for _ in range(200)]
-print(sum(hit.result().allowed for hit in hits))
-"""
+@pytest.fixture(params=["redis", "local"])
+def store(request: pytest.FixtureRequest, settings: Settings) -> None:
+    if request.param == "local":
+        settings.REDIS_URL = ""
 
 
-@pytest.fixture(params=WINDOWS)
-def window(request: pytest.FixtureRequest) -> LocalSlidingWindow | RedisSlidingWindow:
-    return LocalSlidingWindow() if request.param == "local" else RedisSlidingWindow(os.environ["REDIS_URL"])
+@pytest.mark.usefixtures("store")
+class TestHits:
+    def test_hits_are_allowed_again_after_the_window_slides(self) -> None:
+        first = [hit("a", "me", limit=3, window_s=1).allowed for _ in range(5)]
+        time.sleep(1.1)
+        second = [hit("a", "me", limit=3, window_s=1).allowed for _ in range(5)]
+        assert first == second == [True, True, True, False, False]
 
+    def test_keys_and_buckets_have_windows_of_their_own(self) -> None:
+        names = [("b", "me"), ("b", "you"), ("c", "me"), ("b", "me")]
+        assert [hit(bucket, key, limit=1).allowed for bucket, key in names] == [True, True, True, False]
 
-def test_r2_exactly_the_limit_of_hits_from_many_threads_is_allowed(
-    window: LocalSlidingWindow | RedisSlidingWindow,
-) -> None:
-    with ThreadPoolExecutor(20) as pool:
-        decisions = list(pool.map(lambda _: window.hit("a", limit=50, window_s=60), range(400)))
-    assert sum(decision.allowed for decision in decisions) == 50
+    async def test_several_counters_count_a_hit_all_or_none(self) -> None:
+        both = RateLimitCounter("one", 3), RateLimitCounter("two", 2)
+        assert [(await ahit("d", *both)).remaining for _ in range(2)] == [1, 0]
+        refused = await ahit("d", *both)
+        assert (refused.allowed, refused.limit, refused.remaining) == (False, 2, 0)
+        assert [(one.allowed, one.remaining) for one in await apeek("d", *both)] == [(True, 1), (False, 0)]
+        assert (await ahit("d", both[0])).remaining == 0
 
+    def test_a_decision_has_the_remaining_hits_and_the_reset_time(self) -> None:
+        decisions = [hit("e", "me", limit=2, window_s=30) for _ in range(3)]
+        assert [(one.remaining, one.limit) for one in decisions] == [(1, 2), (0, 2), (0, 2)]
+        for decision in decisions:
+            assert 28 <= decision.reset_after <= 30
+            assert 27 <= decision.reset_at - time.time() <= 32
 
-def test_r2_exactly_the_limit_of_hits_from_many_processes_is_allowed() -> None:
-    command = [sys.executable, "-c", HITTER, os.environ["REDIS_URL"]]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    processes = [subprocess.Popen(command, **pipes) for _ in range(4)]  # type: ignore[call-overload]
-    counts = [int(process.communicate("go\n", timeout=60)[0]) for process in processes]
-    assert sum(counts) == 100
-
-
-def test_hits_are_allowed_again_after_the_window_slides(window: LocalSlidingWindow | RedisSlidingWindow) -> None:
-    first = [window.hit("a", limit=3, window_s=1).allowed for _ in range(5)]
-    time.sleep(1.1)
-    second = [window.hit("a", limit=3, window_s=1).allowed for _ in range(5)]
-    assert first == second == [True, True, True, False, False]
-
-
-def test_keys_do_not_share_a_window(window: LocalSlidingWindow | RedisSlidingWindow) -> None:
-    assert window.hit("a", limit=1, window_s=60).allowed
-    assert window.hit("b", limit=1, window_s=60).allowed
-    assert not window.hit("a", limit=1, window_s=60).allowed
-
-
-def test_several_counters_count_a_hit_all_or_none(window: LocalSlidingWindow | RedisSlidingWindow) -> None:
-    both = {"names": ["a", "b"], "limits": [3, 2], "window_s": 60}
-    assert [[one.remaining for one in window.hit_all(**both)] for _ in range(2)] == [[2, 1], [1, 0]]
-    refused = window.hit_all(**both)
-    assert [(one.allowed, one.remaining) for one in refused] == [(True, 1), (False, 0)]
-    assert strictest(refused) == refused[1]
-    assert window.hit("a", limit=3, window_s=60).allowed
-    assert [one.remaining for one in window.hit_all(**both)] == [0, 0]
-
-
-def test_peeking_counts_nothing(window: LocalSlidingWindow | RedisSlidingWindow) -> None:
-    looked = [window.hit_all(["a"], [1], window_s=60, counts=False)[0] for _ in range(3)]
-    assert [(one.allowed, one.remaining) for one in looked] == [(True, 1)] * 3
-    assert window.hit("a", limit=1, window_s=60).allowed
-    assert not window.hit_all(["a"], [1], window_s=60, counts=False)[0].allowed
-
-
-def test_a_decision_has_the_remaining_hits_and_the_reset_time(window: LocalSlidingWindow | RedisSlidingWindow) -> None:
-    decisions = [window.hit("a", limit=2, window_s=30) for _ in range(3)]
-    assert [decision.remaining for decision in decisions] == [1, 0, 0]
-    assert [decision.limit for decision in decisions] == [2, 2, 2]
-    for decision in decisions:
-        assert 28 <= decision.reset_after <= 30
-        assert 27 <= decision.reset_at - time.time() <= 32
-
-
-def test_a_limit_of_zero_allows_no_hits(window: LocalSlidingWindow | RedisSlidingWindow) -> None:
-    decision = window.hit("a", limit=0, window_s=10)
-    assert (decision.allowed, decision.remaining, decision.reset_after) == (False, 0, 10)
-
-
-def test_the_local_window_discards_expired_hits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LocalSlidingWindow, "SWEEP_EVERY", 10)
-    window = LocalSlidingWindow()
-    now = 1000.0
-    monkeypatch.setattr(time, "monotonic", lambda: now)
-    for number in range(50):
-        window.hit(f"early {number}", limit=1, window_s=10)
-    now = 1011.0
-    for number in range(60):
-        window.hit(f"late {number}", limit=1, window_s=10)
-    assert not [name for name in window._hits if name.startswith("early")]
+    def test_a_limit_of_zero_allows_no_hits(self) -> None:
+        decision = hit("f", "me", limit=0, window_s=10)
+        assert (decision.allowed, decision.remaining, decision.reset_after) == (False, 0, 10)
 
 
 def test_a_refusal_is_a_429_with_rate_limit_headers() -> None:
