@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
-from django.db import connection
 from django.http import HttpRequest
+
+from shared.serving.db_threads import run_in_request_thread
 
 R = TypeVar("R")
 
@@ -23,13 +23,5 @@ async def _stream_from_thread(chunks: Iterator[R]) -> AsyncIterator[R]:
     Its database connection is closed before a chunk is sent, so the iterator must not keep a cursor open. Under ASGI
     Django would read a synchronous iterator to its end before it sends anything.
     """
-
-    def read() -> list[R]:
-        try:
-            return list(islice(chunks, 1))
-        finally:
-            if not connection.in_atomic_block:  # in tests, which roll back
-                connection.close()
-
-    while chunk := await sync_to_async(read)():
+    while chunk := await run_in_request_thread(lambda: list(islice(chunks, 1))):
         yield chunk[0]

@@ -11,7 +11,6 @@ from rest_framework.views import APIView
 
 from commerce.catalog.models import Product
 from commerce.descriptions import quotas, schema, services
-from commerce.descriptions.database_threads import run_in_thread
 from commerce.descriptions.quotas import QuotaOwner
 from commerce.descriptions.serializers import DescriptionRequestSerializer
 from commerce.descriptions.services import Description
@@ -19,6 +18,7 @@ from commerce.descriptions.streaming import STREAM_HEADERS, DescriptionEvents, s
 from shared.accounts.models import User
 from shared.accounts.permissions import HasRole
 from shared.api.idempotency.store import IdempotencyMode
+from shared.serving.db_threads import run_in_request_thread
 
 
 class AsyncAPIView(APIView):
@@ -29,7 +29,7 @@ class AsyncAPIView(APIView):
         self.request = self.initialize_request(request, *args, **kwargs)
         self.headers = self.default_response_headers
         try:
-            await run_in_thread(self.initial, self.request, *args, **kwargs)
+            await run_in_request_thread(self.initial, self.request, *args, **kwargs)
             method = str(self.request.method).lower()
             is_allowed = method in self.http_method_names
             handler: Any = getattr(self, method) if is_allowed else self.http_method_not_allowed
@@ -50,7 +50,9 @@ class GenerateDescriptionView(AsyncAPIView):
         serializer = DescriptionRequestSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         product_id = serializer.validated_data.get("product_id")
-        product, owner = await run_in_thread(_find_product_and_owner, user=request.auth.user, product_id=product_id)
+        product, owner = await run_in_request_thread(
+            _find_product_and_owner, user=request.auth.user, product_id=product_id
+        )
         if serializer.validated_data["stream"]:
             return await self._stream(serializer, product, owner)
         description = await services.write_description(request=serializer.to_request(), owner=owner, now=timezone.now())
@@ -86,7 +88,7 @@ class GenerateDescriptionView(AsyncAPIView):
         body |= {"fallback": True} if description.is_fallback else {}
         body |= {} if description.is_checked else {"unchecked": True}
         if product:
-            draft = await run_in_thread(
+            draft = await run_in_request_thread(
                 services.save_draft,
                 product=product,
                 author=self.request.auth.user,

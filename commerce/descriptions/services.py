@@ -12,7 +12,6 @@ from django.conf import settings
 
 from commerce.catalog.models import Product
 from commerce.descriptions import drafts, quotas
-from commerce.descriptions.database_threads import run_in_thread
 from commerce.descriptions.models import DescriptionDraft, description_digest
 from commerce.descriptions.provider.client import FAILED, ProviderBusy, ProviderError
 from commerce.descriptions.provider.drawing import draw_best, text_provider
@@ -24,6 +23,7 @@ from commerce.descriptions.text.prompts import DescriptionRequest
 from commerce.descriptions.text.rules import plain_statement
 from shared.accounts.models import User
 from shared.api.errors import ApiError
+from shared.serving.db_threads import run_in_request_thread
 
 PRODUCT_NOT_FOUND = "Your shops have no product with this id."
 
@@ -187,12 +187,12 @@ async def _charge_call(owner: QuotaOwner, now: datetime) -> AsyncIterator[_Charg
         raise
     finally:
         if not call.is_billable:
-            await _run_shielded(run_in_thread(quotas.refund, charge))
+            await _run_shielded(run_in_request_thread(quotas.refund, charge))
 
 
 async def _charge(owner: QuotaOwner, now: datetime) -> QuotaCharge:
     """Charge one description. If the client disconnects meanwhile, the charge is refunded."""
-    charging = asyncio.ensure_future(run_in_thread(quotas.charge, owner=owner, now=now))
+    charging = asyncio.ensure_future(run_in_request_thread(quotas.charge, owner=owner, now=now))
     try:
         return await asyncio.shield(charging)
     except asyncio.CancelledError:
@@ -202,7 +202,7 @@ async def _charge(owner: QuotaOwner, now: datetime) -> QuotaCharge:
 
 async def _refund_when_charged(charging: "asyncio.Future[QuotaCharge]") -> None:
     with suppress(QuotaExceeded):
-        await run_in_thread(quotas.refund, await charging)
+        await run_in_request_thread(quotas.refund, await charging)
 
 
 async def _run_shielded(work: Coroutine[Any, Any, None]) -> None:

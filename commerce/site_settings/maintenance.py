@@ -3,7 +3,6 @@
 A process reads the row every few seconds, and at once after it has changed it itself.
 """
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -12,7 +11,6 @@ from typing import Any
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
 from django.db import Error as DatabaseError
-from django.db import connection
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils import timezone
@@ -29,6 +27,7 @@ from shared.accounts.roles import Role
 from shared.api.errors import Problem, problem_response
 from shared.api.query_params import DEFAULT_LANGUAGE
 from shared.observability.request_id import current_request_id
+from shared.serving.db_threads import run_in_db_thread
 
 DEFAULT_RETRY_SECONDS = 300
 DEFAULT_MESSAGE = "The shop is under maintenance. Try again later."
@@ -71,13 +70,7 @@ class Closure:
 
     async def aread(self) -> None:
         """Run `read` in a thread of its own."""
-        await asyncio.to_thread(self._read_and_disconnect)
-
-    def _read_and_disconnect(self) -> None:
-        try:
-            self.read()
-        finally:
-            connection.close()
+        await run_in_db_thread(self.read)
 
 
 closure = Closure()

@@ -9,18 +9,17 @@ import weakref
 from collections.abc import AsyncIterator
 
 import msgspec
-from asgiref.sync import sync_to_async
-from django.db import connection
 from django.http import StreamingHttpResponse
 
 from inference.batches.models import Batch
-from inference.batches.results import ResultPage, read_results, serialize_result
+from inference.batches.results import read_results, serialize_result
 from inference.protocol import sse
 from inference.protocol.errors import ErrorCode, native_error_body
 from inference.protocol.native.batches import BatchEndEvent, BatchState
 from shared.accounts.authentication import NotAuthenticated, Principal
 from shared.accounts.middleware.connections import AuthenticatedConnection, ConnectionRegistry
 from shared.serving.asgi.threads import release_request_thread
+from shared.serving.db_threads import run_in_request_thread
 
 POLL_INTERVAL_SECONDS = 0.5
 KEEP_ALIVE_SECONDS = 15.0
@@ -63,7 +62,7 @@ def _disconnect(loop: asyncio.AbstractEventLoop, client: AuthenticatedConnection
 
 
 async def _lines(batch: Batch, after: int) -> AsyncIterator[bytes]:
-    while (page := await _read_page(batch, after)).requests:
+    while (page := await run_in_request_thread(read_results, batch, after=after)).requests:
         yield b"".join(_encoder.encode(serialize_result(request)) + b"\n" for request in page.requests)
         after = page.requests[-1].index
 
@@ -74,7 +73,7 @@ async def _events(
     last_sent = time.monotonic()
     while not (credential_lost.is_set() or shutting_down.is_set()):
         try:
-            page = await _read_page(batch, after)
+            page = await run_in_request_thread(read_results, batch, after=after)
         except Batch.DoesNotExist:  # deleted with its user
             credential_lost.set()
             break
@@ -82,7 +81,7 @@ async def _events(
             yield b"id: %d\n" % request.index + sse.encode_event(serialize_result(request))
             after, last_sent = request.index, time.monotonic()
         if page.is_last:
-            yield sse.encode_event(await sync_to_async(_end_event)(batch))
+            yield sse.encode_event(await run_in_request_thread(_end_event, batch))
             return
         if not page.requests:
             release_request_thread()
@@ -94,25 +93,6 @@ async def _events(
         yield sse.encode_event(native_error_body(ErrorCode.AUTHENTICATION_FAILED, NotAuthenticated().problem.message))
 
 
-async def _read_page(batch: Batch, after: int) -> ResultPage:
-    return await sync_to_async(_read_page_and_disconnect)(batch, after)
-
-
-def _read_page_and_disconnect(batch: Batch, after: int) -> ResultPage:
-    try:
-        return read_results(batch, after=after)
-    finally:
-        _close_connection()
-
-
 def _end_event(batch: Batch) -> BatchEndEvent:
-    try:
-        batch.refresh_from_db()
-    finally:
-        _close_connection()
+    batch.refresh_from_db()
     return BatchEndEvent(True, BatchState(batch.status), batch.total, batch.completed, batch.failed)
-
-
-def _close_connection() -> None:
-    if not connection.in_atomic_block:
-        connection.close()

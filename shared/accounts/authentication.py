@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from asgiref.sync import sync_to_async
-from django.db import Error, connection, transaction
+from django.db import Error, transaction
 from django.db.models import Q
 from django.utils import timezone
 from rest_framework.permissions import SAFE_METHODS
@@ -27,6 +26,7 @@ from shared.accounts.tokens import AccessToken
 from shared.api.errors import ApiError
 from shared.observability.request_fields import current_fields
 from shared.serving.asgi.threads import release_request_thread
+from shared.serving.db_threads import run_in_request_thread
 from shared.sqlite.base import fail_if_locked
 
 API_KEY_PREFIX = "stoa_"
@@ -96,22 +96,11 @@ def authenticate(credential: str) -> Principal:
 
 
 async def aauthenticate(credential: str) -> Principal:
-    """Run `authenticate` from the event loop, and release its thread and database connection.
-
-    The request may last for minutes, and there are more requests than connections.
-    """
+    """Run `authenticate` from the event loop, and release its thread and database connection."""
     try:
-        return await sync_to_async(_authenticate_and_disconnect)(credential)
+        return await run_in_request_thread(authenticate, credential)
     finally:
         release_request_thread()
-
-
-def _authenticate_and_disconnect(credential: str) -> Principal:
-    try:
-        return authenticate(credential)
-    finally:
-        if not connection.in_atomic_block:  # in tests, which roll back
-            connection.close()
 
 
 def hash_secret(secret: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.db import OperationalError, connection, transaction
 
+from shared.serving.db_threads import run_in_db_thread
 from shared.sqlite.base import fail_if_locked
 
 BLOCK_BYTES = 4096
@@ -18,20 +19,12 @@ LOCK_TIMEOUT_SECONDS = 8
 
 async def check_database() -> None:
     """Read from the database, and check that it can be written. Raise the error of the driver if not."""
-    await asyncio.to_thread(_use_database)
+    await run_in_db_thread(require_writable_database)
 
 
 async def check_disk() -> None:
     """Write a block to the folders of data. Raise OSError if one is full or read-only."""
     await asyncio.to_thread(require_writable_folders)
-
-
-def _use_database() -> None:
-    try:
-        require_writable_database()
-    finally:
-        if not connection.in_atomic_block:  # in tests, which roll back
-            connection.close()  # the connection of this thread
 
 
 def require_writable_database() -> None:

@@ -18,7 +18,6 @@ from commerce.catalog.models import Product
 from commerce.descriptions import drafts, quotas, services
 from commerce.descriptions.admin.forms import OptionsForm, TextForm, first_error
 from commerce.descriptions.admin.labels import translate_error
-from commerce.descriptions.database_threads import run_in_thread
 from commerce.descriptions.quotas import QuotaOwner
 from commerce.descriptions.services import Description
 from commerce.descriptions.text import prompts
@@ -27,6 +26,7 @@ from commerce.descriptions.writer.marked_drafts import mark_drafts
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 from shared.api.query_params import parse_integer
+from shared.serving.db_threads import run_in_request_thread
 
 VARIANTS_COUNT = 3
 
@@ -56,13 +56,15 @@ async def write(request: HttpRequest, user: User, product_id: int) -> HttpRespon
     form = OptionsForm(request.POST)
     if not form.is_valid():
         return _form_error(form)
-    product = await run_in_thread(services.find_product, user=user, product_id=product_id)
+    product = await run_in_request_thread(services.find_product, user=user, product_id=product_id)
     description_request = form.to_request(product)
     owner = quotas.find_owner(user=user, product=product)
     variants = await services.write_variants(
         request=description_request, owner=owner, now=timezone.now(), count=VARIANTS_COUNT
     )
-    return JsonResponse(await run_in_thread(_save_variants, user, product, owner, description_request, variants))
+    return JsonResponse(
+        await run_in_request_thread(_save_variants, user, product, owner, description_request, variants)
+    )
 
 
 async def use(request: HttpRequest, user: User, draft_id: int) -> HttpResponseBase:
@@ -70,17 +72,17 @@ async def use(request: HttpRequest, user: User, draft_id: int) -> HttpResponseBa
     form = TextForm(request.POST)
     if not form.is_valid():
         return _form_error(form)
-    draft = await run_in_thread(
+    draft = await run_in_request_thread(
         drafts.accept_draft, draft_id=draft_id, actor=user, text=form.cleaned_data["text"], now=timezone.now()
     )
     others = [number for text in request.POST.getlist("other") if (number := parse_integer(text)) is not None]
-    await run_in_thread(drafts.discard_drafts, draft_ids=others, actor=user, now=timezone.now())
+    await run_in_request_thread(drafts.discard_drafts, draft_ids=others, actor=user, now=timezone.now())
     return JsonResponse({"description": draft.text})
 
 
 async def discard(request: HttpRequest, user: User, draft_id: int) -> HttpResponseBase:
     """Discard the draft."""
-    await run_in_thread(drafts.discard_draft, draft_id=draft_id, actor=user, now=timezone.now())
+    await run_in_request_thread(drafts.discard_draft, draft_id=draft_id, actor=user, now=timezone.now())
     return JsonResponse({})
 
 

@@ -1,14 +1,13 @@
 """Larger body limits of some routes, for authenticated clients only, decided before the body is read."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from django.conf import settings
-from django.db import connection
 
 from shared.accounts.authentication import NotAuthenticated, authenticate, credential_from_headers
 from shared.serving.asgi.request_checks import get_header
 from shared.serving.asgi.types import Scope
+from shared.serving.db_threads import run_in_db_thread
 
 Route = tuple[str, str]
 
@@ -31,7 +30,7 @@ def authenticated_body_limits(routes: Mapping[Route, str]) -> Callable[[Scope], 
         if declared > largest or 0 < declared <= ordinary:
             return largest  # refused anyway, or within the ordinary limit: no credential needed
         try:
-            await asyncio.to_thread(_require_credential, scope)
+            await run_in_db_thread(_require_credential, scope)
         except NotAuthenticated:
             if declared:
                 raise
@@ -44,9 +43,6 @@ def authenticated_body_limits(routes: Mapping[Route, str]) -> Callable[[Scope], 
 def _require_credential(scope: Scope) -> None:
     names = ("authorization", "x-api-key")
     credential = credential_from_headers({name: get_header(scope["headers"], name.encode()).decode() for name in names})
-    try:
-        if credential is None:
-            raise NotAuthenticated
-        authenticate(credential)
-    finally:
-        connection.close()  # this thread's own
+    if credential is None:
+        raise NotAuthenticated
+    authenticate(credential)

@@ -15,7 +15,6 @@ from typing import TypeVar
 
 import structlog
 from django.db import Error as DatabaseError
-from django.db import connection
 from django.utils import timezone
 
 from shared.accounts.authentication import Principal, authenticate
@@ -23,6 +22,7 @@ from shared.accounts.models import ApiKey, SignIn
 from shared.api.errors import ApiError
 from shared.api.limits.rate_limits import address_key
 from shared.observability.health import is_draining
+from shared.serving.db_threads import run_in_db_thread
 
 CHECK_INTERVAL_SECONDS = 0.5
 MAX_IDS_PER_QUERY = 500
@@ -34,7 +34,7 @@ logger = structlog.get_logger(__name__)
 
 async def authenticate_in_thread(credential: str) -> Principal:
     """Run `authenticate` outside of any request, in a thread that closes its database connection."""
-    return await asyncio.to_thread(_with_own_connection, lambda: authenticate(credential))
+    return await run_in_db_thread(authenticate, credential)
 
 
 @dataclass(eq=False)
@@ -109,7 +109,7 @@ class ConnectionRegistry:
 
 async def _find_revoked(connections: list[AuthenticatedConnection]) -> set[AuthenticatedConnection]:
     """Return the connections whose credential would be refused now."""
-    valid = await asyncio.to_thread(_with_own_connection, lambda: _find_valid(connections, timezone.now()))
+    valid = await run_in_db_thread(_find_valid, connections, timezone.now())
     return set(connections) - valid
 
 
@@ -139,10 +139,3 @@ def _chunked(ids: Iterable[T]) -> Iterator[list[T]]:
     rest = list(ids)
     for start in range(0, len(rest), MAX_IDS_PER_QUERY):
         yield rest[start : start + MAX_IDS_PER_QUERY]
-
-
-def _with_own_connection(query: Callable[[], T]) -> T:
-    try:
-        return query()
-    finally:
-        connection.close()  # this thread's own

@@ -4,13 +4,11 @@ The limit is `settings.REQUEST_LIMIT` a minute. Probes, static files and malform
 `find_credential_owner`, `is_limited` and `client_address_key` are for projects with limits of their own.
 """
 
-import asyncio
 import time
 from dataclasses import dataclass
 
 from django.conf import settings
 from django.db import Error as DatabaseError
-from django.db import connection
 from django.utils import timezone
 from rest_framework_simplejwt.exceptions import TokenError
 
@@ -28,6 +26,7 @@ from shared.api.limits.rate_limits import RateLimitCounter, RateLimitDecision, a
 from shared.serving.asgi.request_checks import get_header
 from shared.serving.asgi.types import Scope
 from shared.serving.asgi.wrapper import PROBE_PATHS
+from shared.serving.db_threads import run_in_db_thread
 
 CACHE_SECONDS = 60.0
 MAX_CACHED_KEYS = 10_000
@@ -92,7 +91,7 @@ class ApiKeyOwnerCache:
         owner, expires_at = self._owners.get(digest, (None, 0.0))
         if expires_at > time.monotonic():
             return owner
-        owner = await asyncio.to_thread(_load_owner, raw)
+        owner = await run_in_db_thread(_load_owner, raw)
         if owner is not None:
             if len(self._owners) >= MAX_CACHED_KEYS:
                 self._owners.clear()
@@ -105,8 +104,6 @@ def _load_owner(raw: str) -> CredentialOwner | None:
         key = find_api_key(raw)
     except DatabaseError:
         return None
-    finally:
-        connection.close()  # this thread's own
     is_valid = key and key.user.is_active and not (key.expires_at and key.expires_at <= timezone.now())
     return CredentialOwner(key.user_id, key) if key and is_valid else None
 
