@@ -17,7 +17,6 @@ class OperationDocs:
     request_examples: bodies that the built-in models accept, by their titles.
     response_example: the body that answers the first of them.
     event_example: one event of its stream.
-    accepts_idempotency_key: the handler stores the key by itself, in the transaction of its work.
     """
 
     summary: str
@@ -25,7 +24,6 @@ class OperationDocs:
     request_examples: Mapping[str, Any] = field(default_factory=dict)
     response_example: Any = None
     event_example: Any = None
-    accepts_idempotency_key: bool = False
 
 
 def token_usage_example(prompt_tokens: int, completion_tokens: int) -> dict[str, Any]:

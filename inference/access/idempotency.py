@@ -1,24 +1,24 @@
 """Idempotency-Key for operations: a repeated POST with the same key returns the stored response.
 
-It is the mechanism of `shared.api` for async views. Successful responses are stored for a day after the work; errors
-are not, since a repeated request fails again without cost.
+It is the mechanism of `shared` for async views. Successful responses are stored for a day: after the work, or by the
+handler in the transaction of its work, with `store_keyed_response`. Errors are not, since a repeated request fails
+again without cost.
 """
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
+from typing import TypeIs
 
 import structlog
 from django.db import Error as DatabaseError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 
-from shared.accounts.authentication import Principal
-from shared.accounts.middleware.idempotency import KEY_HEADER, idempotency_owner, replay_response
+from shared.accounts.middleware.idempotency import KeyedPost, replay_response
 from shared.api.idempotency import store
-from shared.api.idempotency.fingerprints import request_fingerprint
 from shared.api.models import KeyedRequest
 from shared.serving.db_threads import run_in_db_thread
 
@@ -29,31 +29,19 @@ logger = structlog.get_logger(__name__)
 _running_releases: set[asyncio.Task[None]] = set()  # for clients that have disconnected
 
 
-def has_idempotency_key(request: HttpRequest) -> bool:
-    return KEY_HEADER in request.headers
-
-
-async def run_idempotently(
-    request: HttpRequest, principal: Principal, run: Callable[[], Awaitable[HttpResponseBase]]
-) -> HttpResponseBase:
+async def run_idempotently(post: KeyedPost, run: Callable[[], Awaitable[HttpResponseBase]]) -> HttpResponseBase:
     """Return the response of `run`, or the stored response of the same request.
 
     A response of more than MAX_STORED_RESPONSE_BYTES is not stored. Raise ApiError 400 for an invalid key and for one
     that was used with another body, and 409 while the first request with the key is running.
     """
-    scope = store.idempotency_scope(
-        who=idempotency_owner(principal), method="POST", path=request.path, key=request.headers[KEY_HEADER]
-    )
-    row = await _claim(scope, await asyncio.to_thread(request_fingerprint, request), principal.user.pk)
+    row = await post.first_result(lambda: run_in_db_thread(post.claim))
     if row.status is not None:
         return replay_response(row)
+    post.request.keyed_request = row  # type: ignore[attr-defined]
     async with _hold_claim(row):
         response = await run()
-        if (
-            response.status_code < 300
-            and isinstance(response, HttpResponse)
-            and len(response.content) <= MAX_STORED_RESPONSE_BYTES
-        ):
+        if row.status is None and _is_worth_storing(response):
             try:
                 await run_in_db_thread(_store, row, response)
             except DatabaseError as error:  # the client has its response all the same
@@ -61,27 +49,17 @@ async def run_idempotently(
         return response
 
 
+def _is_worth_storing(response: HttpResponseBase) -> TypeIs[HttpResponse]:
+    return (
+        isinstance(response, HttpResponse)
+        and response.status_code < 300
+        and len(response.content) <= MAX_STORED_RESPONSE_BYTES
+    )
+
+
 def _store(row: KeyedRequest, response: HttpResponse) -> None:
     if store.store_response(row=row, response=response):
         store.enforce_storage_limit(row=row, response=response)
-
-
-async def _claim(scope: str, digest: str, user_id: int) -> KeyedRequest:
-    """Claim the key. Wait on the event loop while another request with it runs."""
-
-    async def attempt() -> KeyedRequest | None:
-        return await run_in_db_thread(
-            store.try_claim_key, scope=scope, fingerprint=digest, now=timezone.now(), user_id=user_id
-        )
-
-    await run_in_db_thread(store.delete_expired_keys, scope=scope, now=timezone.now())
-    row = await attempt()
-    if row is None:
-        with store.key_waiters.wait(scope=scope, user_id=user_id) as pauses:
-            while row is None:
-                await asyncio.sleep(next(pauses))
-                row = await attempt()
-    return row
 
 
 @contextlib.asynccontextmanager

@@ -15,7 +15,7 @@ from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
 from inference.access.docs import OperationDocs
-from inference.access.idempotency import has_idempotency_key, run_idempotently
+from inference.access.idempotency import run_idempotently
 from inference.access.requests import (
     BodyParser,
     BodyReader,
@@ -29,10 +29,11 @@ from inference.access.requests import (
     read_body,
 )
 from inference.access.responses import json_response, problem_from_engine_error
-from inference.access.resumption import StreamKey, read_stream_key, resume_stream
+from inference.access.resumption import StreamKey, resume_stream
 from inference.engine import EngineError
 from inference.protocol.parsing import parse_struct
 from shared.accounts.authentication import Principal
+from shared.accounts.middleware.idempotency import KEY_HEADER, KeyedPost
 from shared.accounts.roles import Permission
 from shared.api.errors import ApiError, problem_response
 from shared.observability.request_id import current_request_id
@@ -78,8 +79,9 @@ class Operation:
     body_reader: returns the body of its bytes; it runs in a thread, within `heavy_request_slot`.
     response, events, content_type: the JSON, the server-sent events and any other content of a response.
     form_schema: the OpenAPI schema of a multipart form that the handler reads by itself.
-    idempotent: a POST whose responses are stored for their Idempotency-Key; never if a response has a secret. Its
-    handler stores streams under `OperationCall.stream_key`.
+    idempotent: a POST whose responses are stored for their Idempotency-Key. Its handler stores streams under
+        `OperationCall.stream_key`, and calls `store_keyed_response` for a response that is stored in its transaction or
+        that has a secret.
     """
 
     method: str
@@ -114,20 +116,26 @@ class Operation:
         try:
             check_method(request, self.method)
             principal = await authorize(request, self.permission) if self.permission else None
-            if self.idempotent and principal and has_idempotency_key(request):
-                return await run_idempotently(request, principal, lambda: self._run(handler, request, principal, path))
+            if self.idempotent and principal and KEY_HEADER in request.headers:
+                post = KeyedPost(request, principal)
+                return await run_idempotently(post, lambda: self._run(handler, request, principal, path, post))
             return await self._run(handler, request, principal, path)
         except (ApiError, EngineError) as error:
             problem = error.problem if isinstance(error, ApiError) else problem_from_engine_error(error)
             return problem_response(problem, path=request.path, request_id=current_request_id())
 
     async def _run(
-        self, handler: Handler, request: HttpRequest, principal: Principal | None, path: dict[str, Any]
+        self,
+        handler: Handler,
+        request: HttpRequest,
+        principal: Principal | None,
+        path: dict[str, Any],
+        post: KeyedPost | None = None,
     ) -> HttpResponseBase:
         async with heavy_request_slot(principal) if self.body_reader and principal else nullcontext():
             body = await self._parse_body(request)
             query = parse_struct(request.GET.dict(), self.query, strict=False) if self.query else None
-            key = await read_stream_key(request, principal) if self.idempotent and self.streams(body) else None
+            key = StreamKey(post.scope, post.fingerprint) if post and self.streams(body) else None
             if key and principal and (stream := await resume_stream(request, principal, key)):
                 return stream
             result = await handler(OperationCall(request, principal, body, query, key), **path)

@@ -3,23 +3,20 @@
 A client names the last event that it has in `Last-Event-ID`. Events are stored until a day after the end.
 """
 
-import asyncio
 from dataclasses import dataclass
 
 from django.http import HttpRequest
 from django.utils import timezone
 
-from inference.access.idempotency import has_idempotency_key
 from inference.protocol import sse
 from inference.protocol.errors import ErrorCode, native_error_body, openai_error_body
 from inference.streams.models import StoredStream
 from inference.streams.reader import StoredStreamResponse, check_position
 from inference.streams.services import end_interrupted
 from shared.accounts.authentication import Principal
-from shared.accounts.middleware.idempotency import KEY_HEADER, idempotency_owner
+from shared.accounts.middleware.idempotency import KEY_HEADER
 from shared.api.errors import ApiError, ValidationFailed
-from shared.api.idempotency import store
-from shared.api.idempotency.fingerprints import keyed_fingerprints, request_fingerprint
+from shared.api.idempotency.fingerprints import keyed_fingerprints
 from shared.serving.db_threads import run_in_db_thread
 
 POSITION_HEADER = "Last-Event-ID"
@@ -33,16 +30,6 @@ class StreamKey:
 
     scope: str
     fingerprint: str
-
-
-async def read_stream_key(request: HttpRequest, principal: Principal | None) -> StreamKey | None:
-    """Return the key of a request, or None without one. Raise ApiError 400 for a key that is not valid."""
-    if principal is None or not has_idempotency_key(request):
-        return None
-    scope = store.idempotency_scope(
-        who=idempotency_owner(principal), method="POST", path=request.path, key=request.headers[KEY_HEADER]
-    )
-    return StreamKey(scope, await asyncio.to_thread(request_fingerprint, request))
 
 
 async def resume_stream(request: HttpRequest, principal: Principal, key: StreamKey) -> StoredStreamResponse | None:

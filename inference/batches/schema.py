@@ -47,7 +47,6 @@ CREATE_BATCH = OperationDocs(
         "total_requests": 2,
         "created": _BATCH["created"],
     },
-    accepts_idempotency_key=True,
 )
 
 LIST_BATCHES = OperationDocs(

@@ -26,10 +26,8 @@ from inference.protocol.native.batches import (
 from inference.protocol.parsing import parse_struct
 from inference.usage.estimates import estimate_generation_tokens, estimate_text_tokens
 from shared.accounts.authentication import Principal
-from shared.accounts.middleware.idempotency import KEY_HEADER, idempotency_owner, replay_response
 from shared.api.errors import ApiError
-from shared.api.idempotency.fingerprints import request_fingerprint
-from shared.api.idempotency.store import claim_key, idempotency_scope, release_claim, store_response
+from shared.api.idempotency.store import store_keyed_response
 from shared.api.parsers import parse_json
 from shared.webhooks.services import check_webhook_url, create_default_endpoint
 
@@ -118,28 +116,15 @@ def _error_at(index: int, error: ApiError | EngineError) -> InvalidRequest:
 
 
 def submit_batch(*, request: HttpRequest, caller: Principal, parsed: ParsedBatch, now: datetime) -> HttpResponse:
-    """Create the batch, or replay the stored response of the request's Idempotency-Key.
+    """Create the batch, and store the response for the request's Idempotency-Key in the transaction that shows it.
 
-    The batch is shown and the response stored in one transaction. The stored response has no webhook secret: the
-    secret is shown once.
+    The stored response has no webhook secret: the secret is shown once.
     """
-    if KEY_HEADER not in request.headers:
-        return _response(*create_parsed_batch(caller=caller, parsed=parsed, now=now))
-    scope = idempotency_scope(
-        who=idempotency_owner(caller), method="POST", path=request.path, key=request.headers[KEY_HEADER]
-    )
-    row = claim_key(scope=scope, fingerprint=request_fingerprint(request), now=now)
-    if row.status is not None:
-        return replay_response(row)
 
     def store(accepted: BatchCreateResponse) -> None:
-        store_response(row=row, response=_response(accepted))
+        store_keyed_response(request, _response(accepted))
 
-    try:
-        accepted, secret = create_parsed_batch(caller=caller, parsed=parsed, now=now, on_created=store)
-    finally:
-        release_claim(row=row)  # does nothing once the row has a response
-    return _response(accepted, secret)
+    return _response(*create_parsed_batch(caller=caller, parsed=parsed, now=now, on_created=store))
 
 
 def create_parsed_batch(

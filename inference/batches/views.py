@@ -39,6 +39,7 @@ NDJSON = "application/x-ndjson"
     body=BatchCreateRequest,
     body_reader=parse_batch,
     response=BatchCreateResponse,
+    idempotent=True,
 )
 async def submit(call: OperationCall[ParsedBatch]) -> HttpResponse:
     if call.body.max_priority > 0 and not call.caller.has_permission(Permission.MANAGE_MODELS):

@@ -53,7 +53,6 @@ CREATE_BATCH = OperationDocs(
         },
     },
     response_example=_BATCH,
-    accepts_idempotency_key=True,
 )
 
 LIST_BATCHES = OperationDocs(

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from asgiref.sync import sync_to_async
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.utils import timezone
 
 from inference.access.operations import OperationCall, operation
@@ -23,11 +23,8 @@ from inference.protocol.openai.batches import (
     OpenAIBatchStatus,
     OpenAIBatchUsage,
 )
-from shared.accounts.authentication import Principal
-from shared.accounts.middleware.idempotency import KEY_HEADER, idempotency_owner, replay_response
 from shared.accounts.roles import Permission
-from shared.api.idempotency.fingerprints import request_fingerprint
-from shared.api.idempotency.store import claim_key, idempotency_scope, release_claim, store_response
+from shared.api.idempotency.store import store_keyed_response
 
 COMPLETION_WINDOW = "24h"
 # A batch whose requests all failed is completed: OpenAI's `failed` means an invalid input file.
@@ -44,12 +41,11 @@ _FINAL_STATUS: dict[str, OpenAIBatchStatus] = {
     permission=Permission.RUN_INFERENCE,
     body=OpenAIBatchCreateRequest,
     response=OpenAIBatch,
+    idempotent=True,
 )
 async def create_batch(call: OperationCall[OpenAIBatchCreateRequest]) -> HttpResponse:
     async with heavy_request_slot(call.caller):
-        return await sync_to_async(_create_once)(
-            request=call.request, caller=call.caller, body=call.body, now=timezone.now()
-        )
+        return await sync_to_async(_create)(call)
 
 
 @operation(
@@ -132,29 +128,14 @@ def _timestamp(time: datetime | None) -> int | None:
     return int(time.timestamp()) if time else None
 
 
-def _create_once(
-    *, request: HttpRequest, caller: Principal, body: OpenAIBatchCreateRequest, now: datetime
-) -> HttpResponse:
-    """Create the batch, or replay the stored response of the request's Idempotency-Key.
+def _create(call: OperationCall[OpenAIBatchCreateRequest]) -> HttpResponse:
+    """Create the batch. In its transaction, store the response for the request's Idempotency-Key."""
 
-    The batch and the stored response are committed in one transaction.
-    """
-    if KEY_HEADER not in request.headers:
-        return _response(services.create_file_batch(caller=caller, body=body, now=now))
-    scope = idempotency_scope(
-        who=idempotency_owner(caller), method="POST", path=request.path, key=request.headers[KEY_HEADER]
-    )
-    row = claim_key(scope=scope, fingerprint=request_fingerprint(request), now=now)
-    if row.status is not None:
-        return replay_response(row)
+    def store(file_batch: FileBatch) -> None:
+        store_keyed_response(call.request, _response(file_batch))
 
-    def keep_response(file_batch: FileBatch) -> None:
-        store_response(row=row, response=_response(file_batch))
-
-    try:
-        return _response(services.create_file_batch(caller=caller, body=body, now=now, on_created=keep_response))
-    finally:
-        release_claim(row=row)  # does nothing once the row has a response
+    batch = services.create_file_batch(caller=call.caller, body=call.body, now=timezone.now(), on_created=store)
+    return _response(batch)
 
 
 def _response(file_batch: FileBatch) -> HttpResponse:

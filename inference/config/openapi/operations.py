@@ -96,7 +96,6 @@ def _find_operations(resolver: URLResolver, prefix: str) -> Iterator[tuple[str, 
 
 def _describe(path: str, operation: Operation, schemas: Schemas, query: dict[str, Any]) -> dict[str, Any]:
     error = schemas[_error_type(path)]
-    accepts_key = operation.docs.accepts_idempotency_key or operation.idempotent
     described: dict[str, Any] = {
         "operationId": f"{operation.method.lower()}_{re.sub(r'[^a-z0-9]+', '_', path.lower()).strip('_')}",
         "summary": operation.docs.summary,
@@ -107,7 +106,7 @@ def _describe(path: str, operation: Operation, schemas: Schemas, query: dict[str
             for name in re.findall(r"{(\w+)}", path)
         ]
         + list(_query_parameters(query))
-        + ([IDEMPOTENCY_KEY] if accepts_key else [])
+        + ([IDEMPOTENCY_KEY] if operation.idempotent else [])
         + ([LAST_EVENT_ID] if operation.idempotent and operation.events else []),
         "responses": {"200": _success(path, operation, schemas)},
         "security": [{name: []} for name in common_texts.SECURITY_SCHEMES] if operation.permission else [{}],
@@ -197,7 +196,7 @@ def _errors(operation: Operation, path: str) -> dict[str, str]:
         errors |= common_texts.NOT_FOUND_ERRORS
     if operation.body or operation.form_schema:
         errors |= common_texts.BODY_ERRORS
-    if operation.idempotent or operation.docs.accepts_idempotency_key:
+    if operation.idempotent:
         errors |= common_texts.IDEMPOTENCY_ERRORS
     if path not in PROBE_PATHS:
         errors |= common_texts.RATE_LIMIT_ERRORS

@@ -1,11 +1,9 @@
-"""Middleware of the `Idempotency-Key` header, for every POST of the API."""
+"""The `Idempotency-Key` header: `KeyedPost` is a request with one, the middleware is for Django's synchronous views."""
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable
 from functools import cached_property
-from typing import Any, cast
+from typing import TypeVar, cast
 
 from asgiref.sync import async_to_sync, iscoroutinefunction, markcoroutinefunction, sync_to_async
 from django.db import Error as DatabaseError
@@ -37,6 +35,7 @@ from shared.serving.asgi.threads import release_request_thread
 KEY_HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotent-Replayed"
 
+R = TypeVar("R")
 GetResponse = Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]
 
 
@@ -57,34 +56,16 @@ class IdempotencyMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         if request.method != "POST" or KEY_HEADER not in request.headers:
             return self.get_response(request)
-        return self._respond_async(KeyedPost(request)) if self._is_async else self._respond_sync(KeyedPost(request))
+        respond = self._respond if self._is_async else async_to_sync(self._respond)
+        return respond(KeyedPost(request))
 
-    async def _respond_async(self, post: "KeyedPost") -> HttpResponseBase:
-        """Respond once no other request with the key runs; until then wait on the event loop, without a thread."""
+    async def _respond(self, post: "KeyedPost") -> HttpResponseBase:
+        """Respond once no other request with the key runs."""
         attempt = sync_to_async(self._attempt)  # one thread for key and view: they share a transaction
-        response = await attempt(post)
         try:
-            if response is None:
-                with post.wait() as pauses:
-                    while response is None:
-                        release_request_thread()
-                        await asyncio.sleep(next(pauses))
-                        response = await attempt(post)
+            return await post.first_result(lambda: attempt(post))
         except ApiError as error:
             return _refuse(post.request, error.problem)
-        return response
-
-    def _respond_sync(self, post: "KeyedPost") -> HttpResponseBase:
-        response = self._attempt(post)
-        try:
-            if response is None:
-                with post.wait() as pauses:
-                    while response is None:
-                        time.sleep(next(pauses))
-                        response = self._attempt(post)
-        except ApiError as error:
-            return _refuse(post.request, error.problem)
-        return response
 
     def _attempt(self, post: "KeyedPost") -> HttpResponseBase | None:
         """Respond, or return None and close the connection while another request with the key runs."""
@@ -132,8 +113,11 @@ class IdempotencyMiddleware:
 class KeyedPost:
     """POST with an Idempotency-Key. Credential, scope and fingerprint are read at the first attempt."""
 
-    def __init__(self, request: HttpRequest) -> None:
+    def __init__(self, request: HttpRequest, principal: Principal | None = None) -> None:
         self.request = request
+        self._has_tried = False
+        if principal:
+            self.principal = principal
 
     @cached_property
     def mode(self) -> IdempotencyMode:
@@ -149,21 +133,39 @@ class KeyedPost:
             return None
 
     @cached_property
-    def _key(self) -> dict[str, Any]:
-        """The arguments of `try_claim_key`. Expired keys are deleted first."""
-        principal = cast(Principal, self.principal)
+    def scope(self) -> str:
+        """The digest that identifies the key. Raise ValidationFailed for an invalid one."""
+        who = idempotency_owner(cast(Principal, self.principal))
         key = self.request.headers[KEY_HEADER]
-        scope = idempotency_scope(who=idempotency_owner(principal), method="POST", path=self.request.path, key=key)
-        delete_expired_keys(scope=scope, now=timezone.now())
-        return {"scope": scope, "fingerprint": request_fingerprint(self.request), "user_id": principal.user.pk}
+        return idempotency_scope(who=who, method="POST", path=self.request.path, key=key)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The digest of the request."""
+        return request_fingerprint(self.request)
 
     def claim(self) -> KeyedRequest | None:
         """Return the row of the key, or None while another request with it runs. Raise ApiError."""
-        return try_claim_key(**self._key, now=timezone.now())
+        if not self._has_tried:
+            delete_expired_keys(scope=self.scope, now=timezone.now())
+            self._has_tried = True
+        user_id = cast(Principal, self.principal).user.pk
+        return try_claim_key(scope=self.scope, fingerprint=self.fingerprint, now=timezone.now(), user_id=user_id)
 
-    def wait(self) -> AbstractContextManager[Iterator[float]]:
-        """Count the request among those that wait for its key. See `KeyWaiters.wait`."""
-        return key_waiters.wait(scope=self._key["scope"], user_id=self._key["user_id"])
+    async def first_result(self, attempt: Callable[[], Awaitable[R | None]]) -> R:
+        """Return the first result of the attempts. Between them wait on the event loop, without a thread.
+
+        Raise ApiError 409 if too many wait for this key or this user's keys, and after MAX_WAIT_SECONDS.
+        """
+        result = await attempt()
+        if result is None:
+            user_id = cast(Principal, self.principal).user.pk
+            with key_waiters.wait(scope=self.scope, user_id=user_id) as pauses:
+                while result is None:
+                    release_request_thread()
+                    await asyncio.sleep(next(pauses))
+                    result = await attempt()
+        return result
 
 
 def _refuse(request: HttpRequest, problem: Problem) -> HttpResponse:

@@ -3,6 +3,8 @@
 import hashlib
 import hmac
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, Any, cast
 
 from django.conf import settings
@@ -10,6 +12,8 @@ from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.core.files.uploadhandler import FileUploadHandler
 from django.http import HttpRequest
 from django.http.multipartparser import MultiPartParser, MultiPartParserError
+
+CHUNK_BYTES = 64 * 1024
 
 
 def request_fingerprint(request: HttpRequest) -> str:
@@ -21,10 +25,12 @@ def request_fingerprint(request: HttpRequest) -> str:
     digest = hashlib.sha256()
     for text in (request.META.get("QUERY_STRING", ""), request.content_type or ""):
         digest.update(f"{len(text)}:{text}".encode(errors="replace"))
-    if request.content_type == "multipart/form-data":
-        digest.update(_form_digest(request))
-    else:
-        digest.update(request.body)
+    with _rewound_body(request) as body:
+        if request.content_type == "multipart/form-data":
+            digest.update(_parts_digest(request, body))
+        else:
+            while chunk := body.read(CHUNK_BYTES):
+                digest.update(chunk)
     return digest.hexdigest()
 
 
@@ -37,14 +43,16 @@ def keyed_fingerprints(digest: str) -> list[str]:
     return [hmac.new(key.encode(), digest.encode(), hashlib.sha256).hexdigest() for key in keys]
 
 
-def _form_digest(request: HttpRequest) -> bytes:
-    stream = request._stream
-    if not stream.seekable():  # not one of Django's own files, as with its test client
-        return _parts_digest(request, io.BytesIO(request.body))
+@contextmanager
+def _rewound_body(request: HttpRequest) -> Iterator[IO[bytes]]:
+    """Give the body to read, without its bytes in memory where they are in a file, and rewind it afterwards."""
+    if hasattr(request, "_body") or not request._stream.seekable():
+        yield io.BytesIO(request.body)
+        return
     try:
-        return _parts_digest(request, stream)
+        yield request._stream
     finally:
-        stream.seek(0)
+        request._stream.seek(0)
 
 
 def _parts_digest(request: HttpRequest, body: IO[bytes]) -> bytes:

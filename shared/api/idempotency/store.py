@@ -4,8 +4,8 @@ run again.
 A key belongs to a user, a method and a path. Its first run claims it in a row of its own, which others see at once. The
 run's changes and its response are committed together, so a crash leaves both or neither. If a run dies, its key can be
 claimed again after CLAIM_TIMEOUT, and a run that comes late rolls back. The attribute `idempotency` of a view may
-choose another mode. A DEFERRED view finds the row in `request.keyed_request`, and calls `require_claim` where it
-commits.
+choose another mode. A DEFERRED view finds the row in `request.keyed_request`, and calls `require_claim` or
+`store_keyed_response` where it commits.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import transaction
 from django.db.models import QuerySet, Sum
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from shared.api.errors import ApiError, ValidationFailed
@@ -114,23 +114,6 @@ def _pauses() -> Iterator[float]:
     raise in_progress_error()
 
 
-def claim_key(*, scope: str, fingerprint: str, now: datetime, user_id: int | None = None) -> KeyedRequest:
-    """Return the row of the key: with a response (`status` is set), or claimed for the caller to run.
-
-    Wait while another request runs, without a database connection. Raise ValidationFailed if the key was used with
-    another body, and ApiError 409 if the other request takes too long or too many wait for it.
-    """
-    delete_expired_keys(scope=scope, now=now)
-    row = try_claim_key(scope=scope, fingerprint=fingerprint, now=now, user_id=user_id)
-    if row is None:
-        with key_waiters.wait(scope=scope, user_id=user_id) as pauses:
-            while row is None:
-                close_connection()
-                time.sleep(next(pauses))
-                row = try_claim_key(scope=scope, fingerprint=fingerprint, now=now, user_id=user_id)
-    return row
-
-
 def close_connection() -> None:
     """Close this thread's database connection before a wait. In tests, which roll back, it stays open."""
     if not transaction.get_connection().in_atomic_block:
@@ -138,7 +121,10 @@ def close_connection() -> None:
 
 
 def try_claim_key(*, scope: str, fingerprint: str, now: datetime, user_id: int | None = None) -> KeyedRequest | None:
-    """Claim the key as `claim_key` does, but return None instead of waiting while another request runs."""
+    """Return the row of the key: with a response (`status` is set), or claimed for the caller to run.
+
+    Return None while another request runs. Raise ValidationFailed if the key was used with another body.
+    """
     forms = keyed_fingerprints(fingerprint)
     mine = {
         "fingerprint": forms[0], "owner": uuid.uuid4(), "claimed_at": now, "created_at": now, "user_id": user_id
@@ -189,7 +175,14 @@ def store_response(*, row: KeyedRequest, response: HttpResponseBase) -> bool:
     )
     if not is_stored:
         raise _replaced_error()
+    row.status = response.status_code
     return True
+
+
+def store_keyed_response(request: HttpRequest, response: HttpResponse) -> None:
+    """Store the response of a request in the caller's transaction, if it has a key that was claimed for it."""
+    if row := getattr(request, "keyed_request", None):
+        store_response(row=row, response=response)
 
 
 def _replaced_error() -> ApiError:

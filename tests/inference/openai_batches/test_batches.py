@@ -128,11 +128,11 @@ def test_b4_a_crash_leaves_neither_a_batch_nor_a_stored_response(api_user: ApiUs
     body = {"input_file_id": file_id, "endpoint": CHAT, "completion_window": "24h"}
     key = {"Idempotency-Key": "mine"}
 
-    def broken(**options: Any) -> None:
+    def broken(*given: Any) -> None:
         raise ConnectionError
 
     with monkeypatch.context() as patched:
-        patched.setattr(views, "store_response", broken)
+        patched.setattr(views, "store_keyed_response", broken)
         assert api_user.post("/v1/batches", body, key).status_code == 500
     assert not Batch.objects.exists()
     assert not FileBatch.objects.exists()
