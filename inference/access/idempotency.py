@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
-from typing import TypeIs
+from typing import TypeGuard
 
 import structlog
 from django.db import Error as DatabaseError
@@ -49,7 +49,7 @@ async def run_idempotently(post: KeyedPost, run: Callable[[], Awaitable[HttpResp
         return response
 
 
-def _is_worth_storing(response: HttpResponseBase) -> TypeIs[HttpResponse]:
+def _is_worth_storing(response: HttpResponseBase) -> TypeGuard[HttpResponse]:
     return (
         isinstance(response, HttpResponse)
         and response.status_code < 300
