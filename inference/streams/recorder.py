@@ -10,7 +10,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 
 import structlog
 from django.db import DataError, IntegrityError, NotSupportedError, ProgrammingError, connection
@@ -21,12 +21,13 @@ from inference.engine import GenerationStream
 from inference.streams import services
 from inference.streams.services import NewEvents, StreamLost
 from inference.streams.shared_commits import commit
+from shared.backoff import Backoff
 
 FLUSH_INTERVAL_SECONDS = 0.25
 RENEW_INTERVAL_SECONDS = services.LEASE_DURATION.total_seconds() / 4
 MAX_WINDOW_BYTES = 64 * 1024  # of written events in memory; events that are not written yet stay in any case
 MAX_STREAMS_PER_FLUSH = 200
-MIN_END_BACKOFF_SECONDS, MAX_END_BACKOFF_SECONDS = 0.25, 2.0  # the end is tried again before a lease expires
+END_BACKOFF = Backoff(first_seconds=0.25, max_seconds=2.0)  # the end is tried again before a lease expires
 PERMANENT_ERRORS = (DataError, IntegrityError, NotSupportedError, ProgrammingError)  # they come again
 
 # From the number of the last event to the event, in the transaction that writes it.
@@ -82,8 +83,7 @@ class StreamRecorder:
         Readers get the last event after the commit. While the database fails it is tried again, for as long as nobody
         else has ended the stream. Raise StreamLost, and errors of the database that would come again.
         """
-        backoff = MIN_END_BACKOFF_SECONDS
-        while True:
+        for failure_count in count(1):
             await asyncio.to_thread(_flusher.remove, self)
             try:
                 last = await commit(partial(self._write_end, write_end))
@@ -96,8 +96,7 @@ class StreamRecorder:
             except DatabaseError as error:
                 logger.warning("stream_end_not_written", stream=self.stream_pk, reason=type(error).__name__)
             _flusher.add(self)  # it renews the lease meanwhile
-            await asyncio.sleep(backoff)
-            backoff = min(2 * backoff, MAX_END_BACKOFF_SECONDS)
+            await asyncio.sleep(END_BACKOFF.seconds(failure_count))
         with self._lock:
             self._written_index = self.next_index + (last is not None)
             if last is not None:

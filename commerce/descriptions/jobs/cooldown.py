@@ -21,10 +21,10 @@ from commerce.descriptions.provider.batches import (
     BatchServerUnavailable,
     BatchServerUnreachable,
 )
+from shared.backoff import Backoff
 
 MAX_FAILURES = 3
-MIN_COOLDOWN = timedelta(seconds=10)
-MAX_COOLDOWN = timedelta(minutes=2)
+COOLDOWN = Backoff(first_seconds=10, max_seconds=120)
 PROBE_CHECK_INTERVAL = timedelta(seconds=3)  # for the workers that wait for a probe
 PROBE_TIMEOUT = timedelta(seconds=CALL_TIMEOUT_SECONDS + 10)  # a probing worker that takes longer is considered dead
 
@@ -72,9 +72,9 @@ def _record_failure(now: datetime) -> None:
     row = ServerCooldown.objects.select_for_update().get(pk=ServerCooldown.ROW_ID)
     row.failure_count += 1
     if row.failure_count >= MAX_FAILURES:
-        cooldown = min(MIN_COOLDOWN * 2 ** min(row.failure_count - MAX_FAILURES, 10), MAX_COOLDOWN)
-        row.cooldown_until, row.probe_until = now + cooldown, None
-        log.warning("model_server_cooldown_started", failures=row.failure_count, seconds=cooldown.total_seconds())
+        seconds = COOLDOWN.seconds(row.failure_count - MAX_FAILURES + 1)
+        row.cooldown_until, row.probe_until = now + timedelta(seconds=seconds), None
+        log.warning("model_server_cooldown_started", failures=row.failure_count, seconds=seconds)
     row.save()
 
 

@@ -39,11 +39,12 @@ from commerce.descriptions.text import prompts
 from commerce.descriptions.text.best_text import BestText
 from commerce.descriptions.text.prompts import DescriptionRequest
 from commerce.descriptions.text.rules import plain_statement
+from shared.backoff import Backoff
 
 PROCESSING_TIMEOUT = timedelta(seconds=90)  # a worker that takes longer is considered dead
 CHECK_INTERVAL = timedelta(seconds=3)
 MAX_CHOICES = 8  # of a request to the model server
-MAX_RETRY_DELAY = timedelta(minutes=1)
+BACKOFF = Backoff(first_seconds=CHECK_INTERVAL.total_seconds(), max_seconds=60)
 JOB_TIMEOUT = timedelta(hours=25)  # the model server allows a batch one day
 MAX_RUN_TIME = timedelta(minutes=1)
 MAX_PAGE_REDRAW_SECONDS = 10.0  # after these no other product of the page is redrawn whose texts break rules
@@ -283,6 +284,6 @@ def _retry_later(job: DescriptionJob, now: datetime, *, until: datetime | None =
     if until:
         open_jobs.update(next_check_at=until)
         return
-    delay = min(CHECK_INTERVAL * 2 ** min(job.failure_count, 10), MAX_RETRY_DELAY)
-    log.warning("description_job_delayed", job_id=job.pk, seconds=delay.total_seconds())
-    open_jobs.update(next_check_at=now + delay, failure_count=job.failure_count + 1)
+    seconds = BACKOFF.seconds(job.failure_count + 1)
+    log.warning("description_job_delayed", job_id=job.pk, seconds=seconds)
+    open_jobs.update(next_check_at=now + timedelta(seconds=seconds), failure_count=job.failure_count + 1)

@@ -1,7 +1,6 @@
 """Complete batch requests: succeeded, failed, timed out, crashed or rejected by an unavailable model."""
 
 import asyncio
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -22,9 +21,9 @@ from inference.engine import (
 )
 from inference.protocol.errors import ErrorCode, error_code_and_status
 from shared.api.errors import ApiError
+from shared.backoff import Backoff
 
-MIN_BACKOFF_SECONDS = 1.0
-MAX_BACKOFF_SECONDS = 30.0
+BACKOFF = Backoff(first_seconds=1.0, max_seconds=30.0, jitter=0.2)
 IDLE_BACKOFF = timedelta(seconds=3)
 INTERNAL_ERROR_MESSAGE = "An internal error occurred."
 
@@ -68,13 +67,12 @@ class CompletionClassifier:
         """Return the delay before the batch's next dispatch, exponential in its backoffs, or None for no backoff."""
         if self.retry_after is None:
             return None
-        delay = max(self.retry_after, MIN_BACKOFF_SECONDS * 2 ** min(backoff_count, 5))
-        return timedelta(seconds=min(delay, MAX_BACKOFF_SECONDS) * random.uniform(0.8, 1.2))  # noqa: S311 jitter
+        return timedelta(seconds=BACKOFF.seconds(backoff_count + 1, at_least=self.retry_after))
 
     def note_rejections(self, *, is_idle: bool) -> None:
         """Back off if the model rejected requests while none of ours runs, so that no end of ours frees a place."""
         if is_idle and self.retry_after is None:
-            self.retry_after = MIN_BACKOFF_SECONDS
+            self.retry_after = BACKOFF.first_seconds
 
     def _classify_error(self, error: BaseException, request: ClaimedRequest, group: CompletedRequests) -> None:
         if isinstance(error, InvalidRequest | ContextLengthExceeded):

@@ -4,7 +4,6 @@ A run after a crash generates the response again, with the same seed. Events tha
 byte for byte, and are not written twice.
 """
 
-import random
 import time
 from collections.abc import Iterable
 from datetime import timedelta
@@ -40,12 +39,13 @@ from inference.streams.services import StreamLost
 from inference.usage.estimates import estimate_generation_tokens
 from inference.usage.services import admit
 from shared.api.errors import ApiError
+from shared.backoff import Backoff
 from shared.serving.db_threads import run_in_db_thread
 
 MAX_CRASHES = 20  # of the model's process during one response, which another request may have caused
 MAX_FAILURES = 3  # of the response's own generation
-MIN_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 0.5, 15.0
-UNAVAILABLE_BACKOFF_SECONDS = 3.0  # while the model is not loaded, or its queue is full
+CRASH_BACKOFF = Backoff(first_seconds=0.5, max_seconds=15.0, jitter=0.2)
+UNAVAILABLE_BACKOFF = Backoff(first_seconds=3.0, max_seconds=15.0, jitter=0.2)  # not loaded, or its queue is full
 UNREPEATABLE = (
     "The response was interrupted, and the model did not repeat its beginning exactly. Create the response again."
 )
@@ -197,11 +197,10 @@ class BackgroundRun:
         if crashed and attempts + 1 >= (MAX_CRASHES if isinstance(error, EngineDied) else MAX_FAILURES):
             await self._fail(ResponseErrorDetail("server_error", CRASHED))
             return
-        backoff = MIN_BACKOFF_SECONDS * 2 ** min(attempts, 5) if crashed else UNAVAILABLE_BACKOFF_SECONDS
-        delay = min(MAX_BACKOFF_SECONDS, max(backoff, float(error.details.get("retry_after", 0))))
-        logger.info("response_requeued", response=self._response_id, reason=error.code, delay=delay)
-        jitter = random.uniform(0.8, 1.2)  # noqa: S311 not a secret
-        await self._requeue(timedelta(seconds=delay * jitter), crashed=crashed)
+        backoff, count = (CRASH_BACKOFF, attempts + 1) if crashed else (UNAVAILABLE_BACKOFF, 1)
+        delay = backoff.seconds(count, at_least=float(error.details.get("retry_after", 0)))
+        logger.info("response_requeued", response=self._response_id, reason=error.code, delay=round(delay, 1))
+        await self._requeue(timedelta(seconds=delay), crashed=crashed)
 
     async def _handle_refusal(self, error: ApiError) -> None:
         """Wait for a limit per minute; fail for a used-up quota and for a model that does not exist."""

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import count
 
 import structlog
 from django.conf import settings
@@ -29,13 +30,14 @@ from django.http.response import HttpResponseBase
 from shared.api.errors import ApiError, ValidationFailed
 from shared.api.idempotency.fingerprints import keyed_fingerprints
 from shared.api.models import KeyedRequest
+from shared.backoff import Backoff
 
 MAX_KEY_LENGTH = 255
 RETENTION = timedelta(hours=24)
 # After this the run that claimed the key is taken for dead, or the database did not hear of its end.
 CLAIM_TIMEOUT = timedelta(seconds=45)
 MAX_WAIT_SECONDS = 5.0
-POLL_SECONDS = (0.05, 0.8)  # first and longest pause between two attempts of a waiting request
+POLLING = Backoff(first_seconds=0.05, max_seconds=0.8)  # of a waiting request
 MAX_WAITERS_PER_KEY = 16  # in one process; further requests with the key are refused at once
 MAX_WAITERS_PER_USER = 64
 RETRY_AFTER_SECONDS = 5
@@ -107,11 +109,11 @@ key_waiters = KeyWaiters()
 
 
 def _pauses() -> Iterator[float]:
-    until, pause = time.monotonic() + MAX_WAIT_SECONDS, POLL_SECONDS[0]
-    while time.monotonic() < until:
-        yield pause
-        pause = min(2 * pause, POLL_SECONDS[1])
-    raise in_progress_error()
+    until = time.monotonic() + MAX_WAIT_SECONDS
+    for attempt in count(1):
+        if time.monotonic() >= until:
+            raise in_progress_error()
+        yield POLLING.seconds(attempt)
 
 
 def close_connection() -> None:

@@ -32,6 +32,7 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.accounts.services import create_user
 from shared.api.errors import ApiError
+from shared.backoff import Backoff
 
 pytestmark = pytest.mark.django_db
 
@@ -256,8 +257,7 @@ def test_p1_a_background_response_that_is_cancelled_between_two_runs_ends_and_is
 def test_the_end_of_a_response_is_written_once_the_database_answers_again(user: User, monkeypatch: pytest.MonkeyPatch):
     flusher, owner, failures = StillFlusher(), uuid.uuid4(), 12
     monkeypatch.setattr("inference.streams.recorder._flusher", flusher)
-    monkeypatch.setattr("inference.streams.recorder.MAX_END_BACKOFF_SECONDS", 0.001)
-    monkeypatch.setattr("inference.streams.recorder.MIN_END_BACKOFF_SECONDS", 0.001)
+    monkeypatch.setattr("inference.streams.recorder.END_BACKOFF", Backoff(0.001, 0.001))
     row = stream(user, "patient", owner)
     response = replace(context.decode_response(row.body), status="completed")
     calls = 0
