@@ -18,7 +18,7 @@ from commerce.descriptions.streaming import STREAM_HEADERS, DescriptionEvents, s
 from shared.accounts.models import User
 from shared.accounts.permissions import HasRole
 from shared.api.idempotency.store import IdempotencyMode
-from shared.serving.db_threads import run_in_request_thread
+from shared.request_threads import run_in_request_thread
 
 
 class AsyncAPIView(APIView):

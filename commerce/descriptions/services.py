@@ -23,7 +23,7 @@ from commerce.descriptions.text.prompts import DescriptionRequest
 from commerce.descriptions.text.rules import plain_statement
 from shared.accounts.models import User
 from shared.api.errors import ApiError
-from shared.serving.db_threads import run_in_request_thread
+from shared.request_threads import run_in_request_thread
 
 PRODUCT_NOT_FOUND = "Your shops have no product with this id."
 

@@ -18,8 +18,8 @@ from inference.protocol.errors import ErrorCode, native_error_body
 from inference.protocol.native.batches import BatchEndEvent, BatchState
 from shared.accounts.authentication import NotAuthenticated, Principal
 from shared.accounts.middleware.connections import AuthenticatedConnection, ConnectionRegistry
+from shared.request_threads import run_in_request_thread
 from shared.serving.asgi.threads import release_request_thread
-from shared.serving.db_threads import run_in_request_thread
 
 POLL_INTERVAL_SECONDS = 0.5
 KEEP_ALIVE_SECONDS = 15.0

@@ -25,8 +25,8 @@ from shared.accounts.roles import ROLE_PERMISSIONS, Permission, Role
 from shared.accounts.tokens import AccessToken
 from shared.api.errors import ApiError
 from shared.observability.request_fields import current_fields
+from shared.request_threads import run_in_request_thread
 from shared.serving.asgi.threads import release_request_thread
-from shared.serving.db_threads import run_in_request_thread
 from shared.sqlite.base import fail_if_locked
 
 API_KEY_PREFIX = "stoa_"

@@ -8,7 +8,7 @@ from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from shared.response_chunks import response_chunks
+from shared.request_threads import response_chunks
 
 
 class CsvExportView(APIView):

@@ -13,7 +13,7 @@ from unfold.admin import ModelAdmin
 from shared.api.query_params import parse_integer
 from shared.audit.export import CONTENT_TYPES, export_entries
 from shared.audit.models import AuditEntry
-from shared.response_chunks import response_chunks
+from shared.request_threads import response_chunks
 
 MAX_COUNT = 10_000
 

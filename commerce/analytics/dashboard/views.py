@@ -30,7 +30,7 @@ from commerce.analytics.reports.scopes import scope_for_user
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.api.errors import ApiError, ValidationFailed
-from shared.response_chunks import response_chunks
+from shared.request_threads import response_chunks
 
 MAX_SHOP_CHOICES = 200  # with more shops, the form has an input for an id
 MAX_CSV_ROWS = 10_000

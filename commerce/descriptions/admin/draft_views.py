@@ -26,7 +26,7 @@ from commerce.descriptions.writer.marked_drafts import mark_drafts
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 from shared.api.query_params import parse_integer
-from shared.serving.db_threads import run_in_request_thread
+from shared.request_threads import run_in_request_thread
 
 VARIANTS_COUNT = 3
 

@@ -25,7 +25,7 @@ from commerce.moderation.queue.statements import (
     write_statements,
 )
 from commerce.moderation.queue.transparency import Action, TransparencyReport, transparency_report
-from shared.response_chunks import response_chunks
+from shared.request_threads import response_chunks
 
 MAX_DAYS = 366
 MAX_SHOWN_STATEMENTS = 25

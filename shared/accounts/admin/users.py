@@ -25,7 +25,7 @@ from shared.accounts.personal_data.export import export_person
 from shared.accounts.sign_ins.second_factor import remove_second_factor
 from shared.api.admin.base import LargeTableAdmin, NoDeleteMixin
 from shared.api.errors import ApiError, ValidationFailed
-from shared.response_chunks import response_chunks
+from shared.request_threads import response_chunks
 
 admin.site.unregister(Group)  # roles take the place of Django's groups
 admin.site.login_form = AdminSignInForm

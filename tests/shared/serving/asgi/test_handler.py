@@ -15,7 +15,7 @@ from django.urls import path
 from pytest_django import Settings
 
 from shared.accounts.models import User
-from shared.response_chunks import response_chunks
+from shared.request_threads import response_chunks
 from shared.serving.asgi.handler import ConnectionReleasingHandler
 from shared.serving.asgi.threads import ThreadReuseMiddleware
 from shared.serving.asgi.types import Event
