@@ -101,6 +101,32 @@ async def test_requests_are_admitted_up_to_the_last_token_of_the_quota(
 
 
 @pytest.mark.django_db(transaction=True)
+async def test_concurrent_requests_of_two_processes_never_exceed_the_quota_while_they_are_written(meter: UsageMeter):
+    now, meters = timezone.now(), (meter, UsageMeter(LedgerBuffer()))
+    owner = await run_in_db_thread(_make_user)
+    quotas = (MonthlyQuota("user", owner, 100, now.date().replace(day=1)),)
+    ledger_key = LedgerKey.at(now, user_id=owner, api_key_id=None, model_id="m")
+
+    async def use(number: int) -> bool:
+        one = meters[number % 2]
+        try:
+            with await one.admit(scopes=(), quotas=quotas, tokens=5, ledger_key=ledger_key) as admission:
+                admission.finish(Usage(3, 1))
+        except MonthlyQuotaExceeded:
+            return False
+        await run_in_db_thread(one.write)
+        return True
+
+    used = await asyncio.gather(*(use(number) for number in range(60)))
+    for one in meters:
+        await run_in_db_thread(one.write)
+    while await use(0):
+        used.append(True)
+    assert await run_in_db_thread(quotas[0].read_used_tokens) == sum(used) * 4
+    assert 95 < sum(used) * 4 <= 100
+
+
+@pytest.mark.django_db(transaction=True)
 async def test_an_admission_without_usage_releases_its_quota_reservation(meter: UsageMeter):
     now = timezone.now()
     owner = await run_in_db_thread(_make_user)
