@@ -9,7 +9,7 @@ import math
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from inference.usage.quotas import MonthlyQuota
 from inference.usage.scopes import LimitScope
@@ -56,7 +56,7 @@ class Reservation:
     months: Sequence[Entry]
     store: counters.CounterStore
     held: Mapping[MonthlyQuota, int]
-    admitted_at: float = field(default_factory=time.monotonic)
+    admitted_at: float
 
     def renewal(self) -> Iterator[Change]:
         """Yield the changes that extend a running request's reservation."""
@@ -102,7 +102,15 @@ def reserve(scopes: Sequence[LimitScope], tokens: int, ledger_tokens: Mapping[Mo
         if not month.fits:
             raise MonthlyQuotaExceeded(quota, month.used + used)
     held = {quota: month.used for quota, month in zip(ledger_tokens, of_months, strict=True)}
-    return Reservation(id=reservation_id, places=places, minutes=minutes, months=months, store=store, held=held)
+    return Reservation(
+        id=reservation_id,
+        places=places,
+        minutes=minutes,
+        months=months,
+        store=store,
+        held=held,
+        admitted_at=time.monotonic(),
+    )
 
 
 def place_entry(scope: LimitScope) -> Entry:

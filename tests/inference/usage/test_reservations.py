@@ -1,6 +1,5 @@
 """Reservations in the limits of a request, counted in Redis or in one process."""
 
-import time
 from collections.abc import Sequence
 from datetime import date
 
@@ -18,7 +17,8 @@ from inference.usage.reservations import (
     reserve,
 )
 from inference.usage.scopes import LimitScope
-from shared.api.limits.counters import local_counters
+from shared.api.limits import counters
+from shared.api.limits.counters import LocalCounters
 
 pytestmark = [pytest.mark.no_database, pytest.mark.usefixtures("store")]
 
@@ -29,7 +29,7 @@ OTHER = MonthlyQuota("key", 8, 50, date(2026, 11, 1))
 
 @pytest.fixture(params=["redis", "local"])
 def store(request: pytest.FixtureRequest, settings: Settings) -> None:
-    local_counters.clear()
+    counters.local_counters.clear()
     if request.param == "local":
         settings.REDIS_URL = ""
 
@@ -111,37 +111,52 @@ def test_a_limit_of_zero_refuses_every_request(zero_limit: LimitScope, tokens: i
     refuse(tokens, zero_limit)
 
 
-def test_used_tokens_expire_with_the_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reservations, "WINDOW_SECONDS", 3.0)
+class Clock:
+    """Seconds that pass when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    settings.REDIS_URL = ""
+    monkeypatch.setattr(counters, "local_counters", LocalCounters(clock=clock.monotonic))
+    monkeypatch.setattr(reservations, "time", clock)
+    return clock
+
+
+def test_used_tokens_expire_with_the_window(clock: Clock) -> None:
     settle(reserve((KEY,), 100, {}), 100)
-    assert refuse(1).retry_after <= 3
-    time.sleep(3.1)
+    clock.now += 59
+    assert (counts(), refuse(1).retry_after) == ([(100, 0)], 1)
+    clock.now += 1
     assert counts() == [(0, 0)]
     reserve((KEY,), 100, {})
 
 
-def test_a_request_longer_than_the_window_counts_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reservations, "WINDOW_SECONDS", 1.0)
+def test_a_request_longer_than_the_window_counts_until_it_ends(clock: Clock) -> None:
     reservation = reserve((KEY,), 80, {})
-    time.sleep(0.3)
-    renew(reservation)
-    time.sleep(1.0)
+    for _ in range(10):
+        clock.now += 20
+        renew(reservation)
     assert counts() == [(80, 1)]
     settle(reservation, 90)
     assert counts() == [(0, 0)]
 
 
-def test_after_a_process_dies_its_places_are_free_and_the_window_frees_its_tokens(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(reservations, "WINDOW_SECONDS", 5.0)
-    monkeypatch.setattr(reservations, "LEASE_SECONDS", 1.5)
-    dead, alive = [reserve((KEY,), 40, {}) for _ in range(2)]
-    for _ in range(4):
-        time.sleep(0.5)
+def test_after_a_process_dies_its_places_are_free_and_the_window_frees_its_tokens(clock: Clock) -> None:
+    dead, alive = [reserve((KEY,), 40, {QUOTA: 0}) for _ in range(2)]
+    for _ in range(2):
+        clock.now += 15
         renew(alive)
     assert counts() == [(80, 1)]
-    time.sleep(3.5)
+    assert held(1, {QUOTA: 0}) == [41]
+    clock.now += 30
     renew(alive)
     assert counts() == [(0, 0)]  # both have ended by now
     settle(dead, 40)
@@ -149,11 +164,11 @@ def test_after_a_process_dies_its_places_are_free_and_the_window_frees_its_token
     assert counts() == [(0, 0)]
 
 
-def test_the_wait_lasts_until_enough_of_the_oldest_tokens_expire() -> None:
+def test_the_wait_lasts_until_enough_of_the_oldest_tokens_expire(clock: Clock) -> None:
     settle(reserve((KEY,), 50, {}), 50)
-    time.sleep(1.2)
+    clock.now += 10
     settle(reserve((KEY,), 50, {}), 50)
-    assert refuse(80).retry_after - refuse(30).retry_after >= 1
+    assert (refuse(30).retry_after, refuse(80).retry_after) == (50, 60)
 
 
 def test_reservations_and_the_ledgers_tokens_count_together_in_a_month() -> None:

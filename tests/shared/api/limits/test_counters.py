@@ -48,12 +48,22 @@ def used(store: CounterStore, *names: str) -> list[int]:
     return [count.used for count in store.add(PEEK, [Entry(name, 1, 60) for name in names])]
 
 
+def wait_until_used(store: CounterStore, name: str, expected: int) -> float:
+    """Return the time when a counter has this sum."""
+    deadline = time.monotonic() + 60
+    while used(store, name) != [expected]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return time.monotonic()
+
+
 def test_entries_count_with_their_weight_until_they_end(store: CounterStore) -> None:
-    assert numbers(store, "first", Entry("a", 100, 1.5, 40)) == [(True, 40)]
-    assert numbers(store, "second", Entry("a", 100, 60, 60)) == [(True, 100)]
-    assert numbers(store, "third", Entry("a", 100, 60)) == [(False, 100)]
-    time.sleep(1.6)
-    assert numbers(store, "third", Entry("a", 100, 60)) == [(True, 61)]
+    began = time.monotonic()
+    assert numbers(store, "first", Entry("a", 100, 2, 40)) == [(True, 40)]
+    store.add("second", [Entry("a", 100, 60, 60)])
+    assert wait_until_used(store, "a", 60) - began >= 2
+    assert numbers(store, "third", Entry("a", 100, 60, 41)) == [(False, 60)]
+    assert numbers(store, "third", Entry("a", 100, 60, 40)) == [(True, 100)]
 
 
 def test_an_entry_is_added_to_all_counters_or_to_none(store: CounterStore) -> None:
@@ -102,17 +112,14 @@ def test_a_change_without_a_weight_or_seconds_ends_an_entry(store: CounterStore,
     assert used(store, "a") == [0]
 
 
-def test_an_entry_that_is_extended_outlives_the_others(store: CounterStore) -> None:
-    entry = Entry("a", 100, 1.0)
+def test_an_entry_that_is_extended_outlives_the_others_and_an_ended_one_stays_ended(store: CounterStore) -> None:
+    entry = Entry("a", 100, 3)
     store.add("dead", [entry])
     store.add("alive", [entry])
-    for _ in range(3):
-        time.sleep(0.5)
-        store.change([Change("alive", entry, 1, 1.0)])
+    store.change([Change("alive", entry, 1, 60)])
+    wait_until_used(store, "a", 1)
+    store.change([Change("dead", entry, 1, 60)])
     assert used(store, "a") == [1]
-    time.sleep(1.1)
-    store.change([Change("alive", entry, 1, 1.0)])
-    assert used(store, "a") == [0]
 
 
 def test_the_wait_lasts_until_enough_has_ended(store: CounterStore) -> None:
