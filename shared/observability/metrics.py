@@ -74,35 +74,30 @@ class _DeclaredMetric(ABC):
         return self._keys[values]
 
 
-class Counter(_DeclaredMetric):
-    """Metric that only grows. Its name ends in `_total`."""
+class _Sum(_DeclaredMetric):
+    family_class: ClassVar[type[CounterMetricFamily | GaugeMetricFamily]]
 
     def add(self, amount: float, *labels: str) -> None:
         store.add((self.key(*labels), amount))
 
     def family(self, values: Values) -> Metric:
-        family = CounterMetricFamily(self.name, self.help, labels=self.labels)
-        for labels, value in values or self._zero():
-            family.add_metric(labels, value)
-        return family
-
-    def _zero(self) -> Values:
-        return [] if self.labels else [((), 0.0)]
-
-
-class Gauge(_DeclaredMetric):
-    """Metric of a current value, summed over the running processes."""
-
-    prefix = LIVE
-
-    def add(self, amount: float, *labels: str) -> None:
-        store.add((self.key(*labels), amount))
-
-    def family(self, values: Values) -> Metric:
-        family = GaugeMetricFamily(self.name, self.help, labels=self.labels)
+        family = self.family_class(self.name, self.help, labels=self.labels)
         for labels, value in values or ([] if self.labels else [((), 0.0)]):
             family.add_metric(labels, value)
         return family
+
+
+class Counter(_Sum):
+    """Metric that only grows. Its name ends in `_total`."""
+
+    family_class = CounterMetricFamily
+
+
+class Gauge(_Sum):
+    """Metric of a current value, summed over the running processes."""
+
+    prefix = LIVE
+    family_class = GaugeMetricFamily
 
 
 class Histogram(_DeclaredMetric):
