@@ -17,5 +17,5 @@ class Backoff:
 
     def seconds(self, failure_count: int, *, at_least: float = 0.0) -> float:
         """Return the pause after this many failures, at least 1. at_least: what the server asked for."""
-        delay = max(at_least, self.first_seconds * 2 ** min(failure_count - 1, 32))
+        delay = max(at_least, self.first_seconds * 2.0 ** min(failure_count - 1, 32))
         return min(delay, self.max_seconds) * random.uniform(1 - self.jitter, 1 + self.jitter)  # noqa: S311 no secret
