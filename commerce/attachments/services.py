@@ -53,9 +53,7 @@ def upload_attachments(
     """
     require_free_storage(owner=owner, added_bytes=0, added_files=len(incoming_files))
     _release_connection()
-    types = preparation.check_files(incoming_files)
-    has_worker = bool(settings.CELERY_BROKER_URL)
-    with preparation.prepare_files(incoming_files, types, has_worker=has_worker, user=str(owner.pk)) as files:
+    with preparation.prepare_files(incoming_files, user=str(owner.pk)) as files:
         attachments = [_build_attachment(owner, file, now) for file in files]
         _require_free_storage(owner, attachments)
         folders = [storage.attachment_folder(attachment.key) for attachment in attachments]

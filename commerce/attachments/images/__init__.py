@@ -1,5 +1,5 @@
-"""Image processing: header checks, re-encoding and smaller copies. Imports no Django.
+"""Image processing: checks, re-encoding and smaller copies. Imports no Django.
 
-Other packages import `headers`, `limits`, `sizes` and `worker_client`, which decodes images in a child process.
-`processing` and `worker` run in that process only.
+Other packages import `limits`, `sizes` and `worker_client`, which decodes images in a child process. `processing` and
+`worker` run in that process only.
 """

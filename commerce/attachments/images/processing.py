@@ -3,15 +3,18 @@
 This module decodes untrusted input. It runs only in the child processes of `worker`, which have limits.
 """
 
+import contextlib
 import io
+import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from PIL import AvifImagePlugin, Image, ImageCms, ImageOps, ImageSequence
 
-from commerce.attachments.images.limits import MAX_FRAMES, MAX_PIXELS
+from commerce.attachments.images.limits import MAX_METADATA_BYTES, MAX_PIXELS, InvalidImage, check_limits
 
+# Pillow itself lets twice as many pass with a warning.
 Image.MAX_IMAGE_PIXELS = MAX_PIXELS
 warnings.simplefilter("error", Image.DecompressionBombWarning)
 
@@ -39,16 +42,31 @@ _SMALL_COPY_OPTIONS: dict[str, dict[str, Any]] = {
 def rewrite(source: IO[bytes], content_type: str) -> tuple[bytes, int, int]:
     """Return the image re-encoded in its own format, upright and without metadata, with its width and height.
 
-    Animations keep their frames, except those of AVIF. Raises what Pillow raises for an invalid image.
+    Animations keep their frames, except those of AVIF. Raises InvalidImage for one that exceeds a limit, from its
+    header, and what Pillow raises for a damaged one.
     """
     decoder = _DECODERS[content_type]
-    with Image.open(source, formats=[decoder]) as image:
+    with _refuse_bombs(), Image.open(source, formats=[decoder]) as image:
+        frames = getattr(image, "n_frames", 1)
+        check_limits(*image.size, frames)
+        if sum(len(value) for value in image.info.values() if isinstance(value, bytes | str)) > MAX_METADATA_BYTES:
+            raise InvalidImage("has too much metadata: color profiles, texts or camera data.")
         output = io.BytesIO()
-        if decoder in _ANIMATION_OPTIONS and getattr(image, "n_frames", 1) > 1:
+        if decoder in _ANIMATION_OPTIONS and frames > 1:
             size = _save_animation(image, output, decoder)
         else:
             size = _save_still(image, output, decoder, is_lossless=_is_lossless_webp(source))
         return output.getvalue(), *size
+
+
+@contextlib.contextmanager
+def _refuse_bombs() -> Iterator[None]:
+    """Raise InvalidImage where Pillow finds a declared size too large, which its error gives in pixels."""
+    try:
+        yield
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        check_limits(int(re.findall(r"\d+", str(error))[0]), 1, 1)
+        raise
 
 
 def make_sizes(source: IO[bytes], content_type: str, sizes: Sequence[tuple[int, int, str]]) -> list[bytes]:
@@ -123,9 +141,8 @@ def _convert_to_srgb(image: Image.Image, profile: bytes) -> Image.Image:
 
 def _save_animation(image: Image.Image, output: IO[bytes], decoder: str) -> tuple[int, int]:
     frames, durations = [], []
-    for number, frame in enumerate(ImageSequence.Iterator(image)):
-        if number >= MAX_FRAMES:
-            raise ValueError("more frames than the header declares")
+    for frame in ImageSequence.Iterator(image):
+        check_limits(*frame.size, len(frames) + 1)  # a frame of a GIF may be larger than its screen
         frames.append(_full_frame(frame))
         durations.append(int(frame.info.get("duration") or 0))  # known once the frame is decoded
     options = _ANIMATION_OPTIONS[decoder] | {"save_all": True, "append_images": frames[1:], "duration": durations}

@@ -18,6 +18,7 @@ from typing import Any
 from PIL import AvifImagePlugin, GifImagePlugin, JpegImagePlugin, PngImagePlugin, WebPImagePlugin  # noqa: F401
 
 from commerce.attachments.images import processing
+from commerce.attachments.images.limits import InvalidImage
 from commerce.attachments.images.worker_client import JOB_TIMEOUT_SECONDS
 
 MAX_JOB_BYTES = 4096
@@ -76,9 +77,13 @@ def _run_job(job: dict[str, Any], files: list[int]) -> None:
     os.nice(job["nice"])
     try:
         reply = _JOBS[job["do"]](job, source, targets)
+    except InvalidImage as error:
+        reply = {"refused": str(error)}
     except Exception as error:
-        is_disk_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-        reply = {"error": "disk_full" if is_disk_full else "refused"}
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            reply = {"errno": error.errno}
+        else:
+            reply = {"refused": "cannot be decoded: it is damaged or too large."}
     os.write(reply_socket, json.dumps(reply).encode())
 
 

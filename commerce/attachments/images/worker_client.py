@@ -131,10 +131,10 @@ def _read_reply(connection: socket.socket) -> dict[str, Any]:
     if not message:
         raise InvalidImage("cannot be decoded: it is damaged, or needs too much time or memory.")
     reply: dict[str, Any] = json.loads(message)
-    if reply.get("error") == "disk_full":
-        raise OSError(28, os.strerror(28))
-    if "error" in reply:
-        raise InvalidImage("cannot be decoded: it is damaged or too large.")
+    if "errno" in reply:
+        raise OSError(reply["errno"], os.strerror(reply["errno"]))
+    if "refused" in reply:
+        raise InvalidImage(reply["refused"])
     return reply
 
 

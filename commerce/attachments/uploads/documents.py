@@ -3,7 +3,6 @@
 import zipfile
 from typing import IO, cast
 
-from commerce.attachments.images.limits import Content
 from commerce.attachments.uploads.file_types import FileType
 
 MAX_ENTRIES_COUNT = 10_000
@@ -18,25 +17,26 @@ class InvalidDocument(Exception):
     """A document that is not accepted. The message continues a sentence that begins with the file's name."""
 
 
-def check_document(file: IO[bytes], content: Content, file_type: str) -> None:
+def check_document(file: IO[bytes], length: int, file_type: str) -> None:
     """Raise InvalidDocument for a PDF, ZIP or EPUB that is truncated, damaged or harmful to unpack."""
     if file_type == FileType.PDF:
-        if content[-_PDF_TRAILER_BYTES:].rfind(b"%%EOF") < 0:
+        file.seek(max(0, length - _PDF_TRAILER_BYTES))
+        if b"%%EOF" not in file.read():
             raise InvalidDocument("is truncated: it has no end marker.")
         return
-    names = _check_archive(file, content)
+    names = _check_archive(file, length)
     if file_type == FileType.EPUB and "META-INF/container.xml" not in names:
         raise InvalidDocument("is not a valid EPUB: it has no META-INF/container.xml.")
 
 
-def _check_archive(file: IO[bytes], content: Content) -> set[str]:
+def _check_archive(file: IO[bytes], length: int) -> set[str]:
     """Return the names in the archive's directory. Raise InvalidDocument."""
     try:
         with zipfile.ZipFile(cast(IO[bytes], _BoundedReader(file))) as archive:
             entries = archive.infolist()
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError, OverflowError):
         raise InvalidDocument("is truncated or damaged.") from None
-    if sum(entry.file_size for entry in entries) > min(MAX_UNPACKED_BYTES, MAX_EXPANSION_RATIO * len(content)):
+    if sum(entry.file_size for entry in entries) > min(MAX_UNPACKED_BYTES, MAX_EXPANSION_RATIO * length):
         raise InvalidDocument("would unpack to far more than its own size.")
     if any(_escapes_folder(entry) for entry in entries):
         raise InvalidDocument("has an entry that would be unpacked outside its folder.")

@@ -3,8 +3,6 @@
 import puremagic
 from django.db import models
 
-from commerce.attachments.images.limits import Content
-
 
 class FileType(models.TextChoices):
     """MIME types of the files that can be attached."""
@@ -32,7 +30,7 @@ EXTENSIONS = {
 IMAGE_TYPES = frozenset({FileType.JPEG, FileType.PNG, FileType.WEBP, FileType.GIF, FileType.AVIF})
 SUPPORTED_TYPES = "JPEG, PNG, WebP, GIF, AVIF, PDF, ZIP or EPUB"
 
-_SNIFFED_BYTES = 4096
+SNIFFED_BYTES = 4096  # at the beginning of a file
 _SIGNATURES = {
     b"\xff\xd8\xff": FileType.JPEG,
     b"\x89PNG\r\n\x1a\n": FileType.PNG,
@@ -43,9 +41,8 @@ _SIGNATURES = {
 }
 
 
-def detect_type(content: Content) -> FileType | None:
-    """Return the type that the first bytes indicate, or None for an unsupported one."""
-    head = bytes(content[:64])
+def detect_type(head: bytes) -> FileType | None:
+    """Return the type that a file's first bytes indicate, or None for an unsupported one."""
     for signature, file_type in _SIGNATURES.items():
         if head.startswith(signature):
             return file_type
@@ -58,16 +55,16 @@ def detect_type(content: Content) -> FileType | None:
     return None
 
 
-def guess_type(content: Content) -> str:
+def guess_type(head: bytes) -> str:
     """Return a guess at the MIME type for an error message, or "". Nothing is accepted because of it."""
     try:
-        return puremagic.from_string(bytes(content[:_SNIFFED_BYTES]), mime=True)
+        return puremagic.from_string(head, mime=True)
     except (puremagic.PureError, ValueError):
         return ""
 
 
 def _brands(head: bytes) -> set[bytes]:
-    box = head[8 : int.from_bytes(head[:4], "big")]
+    box = head[8 : min(64, int.from_bytes(head[:4], "big"))]
     return {box[at : at + 4] for at in range(0, len(box), 4) if at != 4}
 
 

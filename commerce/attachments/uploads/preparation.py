@@ -4,7 +4,6 @@ Files wait in the system's temporary folder, not in memory.
 """
 
 import contextlib
-import mmap
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,6 @@ from typing import IO
 import structlog
 from django.conf import settings
 
-from commerce.attachments.images.headers import read_header
 from commerce.attachments.images.limits import InvalidImage
 from commerce.attachments.images.sizes import ImageSize, all_sizes
 from commerce.attachments.images.worker_client import image_worker
@@ -23,6 +21,7 @@ from commerce.attachments.uploads.file_names import safe_name
 from commerce.attachments.uploads.file_types import (
     EXTENSIONS,
     IMAGE_TYPES,
+    SNIFFED_BYTES,
     SUPPORTED_TYPES,
     FileType,
     detect_type,
@@ -59,41 +58,45 @@ class PreparedFile:
     sizes: list[tuple[ImageSize, IO[bytes]]] | None = field(default_factory=list)
 
 
-def check_files(incoming_files: Sequence[IncomingFile]) -> list[FileType]:
-    """Return the types of these files, judged by their structure.
+@contextlib.contextmanager
+def prepare_files(incoming_files: Sequence[IncomingFile], *, user: str) -> Iterator[list[PreparedFile]]:
+    """Yield the files ready to be stored. Their temporary files are closed after the `with` block.
 
-    Raises ValidationFailed naming each invalid file, and antivirus.ScannerUnavailable.
+    `user` is whose turn it takes among waiting images. Raises ValidationFailed naming each invalid file,
+    antivirus.ScannerUnavailable, worker_client.ImageWorkerUnavailable, and OSError where the disk is full.
     """
     if not 1 <= len(incoming_files) <= settings.MAX_UPLOAD_FILES:
         raise ValidationFailed({FIELD: [f"Send from 1 to {settings.MAX_UPLOAD_FILES} files in this field."]})
-    types, errors = [], []
-    for incoming in incoming_files:
-        try:
-            types.append(_check_file(incoming.file))
-        except (InvalidImage, InvalidDocument) as error:
-            errors.append(_message(incoming.name, error))
-    if errors:
-        raise ValidationFailed({FIELD: errors})
-    return types
+    with contextlib.ExitStack() as open_files:
+        prepared_files, errors = [], []
+        for incoming in incoming_files:
+            try:
+                file_type = _check_file(incoming.file)
+                prepared_files.append(_prepare_file(incoming, file_type, open_files, user))
+            except (InvalidImage, InvalidDocument) as error:
+                errors.append(_message(incoming.name, error))
+        if errors:
+            raise ValidationFailed({FIELD: errors})
+        yield prepared_files
 
 
 def _check_file(file: IO[bytes]) -> FileType:
+    """Return the type of the file, judged by its content. Raise InvalidDocument."""
     length = file.seek(0, 2)
     if not length:
         raise InvalidDocument("is empty.")
     if length > settings.MAX_FILE_BYTES:
         raise InvalidDocument(_too_large())
-    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        file_type = detect_type(content)
-        if file_type is None:
-            guess = guess_type(content)
-            hint = f" It looks like {guess}." if guess else ""
-            raise InvalidDocument(f"has an unsupported type. Send {SUPPORTED_TYPES}.{hint}")
-        _scan(file)
-        if file_type in IMAGE_TYPES:
-            read_header(content, file_type)
-        else:
-            check_document(file, content, file_type)
+    file.seek(0)
+    head = file.read(SNIFFED_BYTES)
+    file_type = detect_type(head)
+    if file_type is None:
+        guess = guess_type(head)
+        hint = f" It looks like {guess}." if guess else ""
+        raise InvalidDocument(f"has an unsupported type. Send {SUPPORTED_TYPES}.{hint}")
+    _scan(file)
+    if file_type not in IMAGE_TYPES:
+        check_document(file, length, file_type)
     return file_type
 
 
@@ -119,29 +122,8 @@ def _message(name: str, error: object) -> str:
     return f"{shown or 'A file without a name'} {error}"
 
 
-@contextlib.contextmanager
-def prepare_files(
-    incoming_files: Sequence[IncomingFile], types: Sequence[FileType], *, has_worker: bool, user: str
-) -> Iterator[list[PreparedFile]]:
-    """Yield the files ready to be stored. Their temporary files are closed after the `with` block.
-
-    `user` is whose turn it takes among waiting images. Raises ValidationFailed for an image that cannot be decoded,
-    worker_client.ImageWorkerUnavailable, and OSError where the disk is full.
-    """
-    with contextlib.ExitStack() as open_files:
-        prepared_files, errors = [], []
-        for incoming, file_type in zip(incoming_files, types, strict=True):
-            try:
-                prepared_files.append(_prepare_file(incoming, file_type, has_worker, open_files, user))
-            except InvalidImage as error:
-                errors.append(_message(incoming.name, error))
-        if errors:
-            raise ValidationFailed({FIELD: errors})
-        yield prepared_files
-
-
 def _prepare_file(
-    incoming: IncomingFile, file_type: FileType, has_worker: bool, open_files: contextlib.ExitStack, user: str
+    incoming: IncomingFile, file_type: FileType, open_files: contextlib.ExitStack, user: str
 ) -> PreparedFile:
     name = safe_name(incoming.name, EXTENSIONS[file_type])
     if file_type not in IMAGE_TYPES:
@@ -149,7 +131,7 @@ def _prepare_file(
         return PreparedFile(file=incoming.file, name=name, content_type=file_type, length=length)
     file = open_files.enter_context(temporary_file())
     width, height = image_worker.rewrite(incoming.file, file, file_type, user=user)
-    is_deferred = has_worker and width * height > MAX_INLINE_PIXELS
+    is_deferred = settings.CELERY_BROKER_URL and width * height > MAX_INLINE_PIXELS
     return PreparedFile(
         file=file,
         name=name,

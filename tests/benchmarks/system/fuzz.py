@@ -22,7 +22,6 @@ TARGETS = (
     "an address of a webhook",
     "a safetensors header",
     "a GGUF header",
-    "an image's header",
     "server-sent events",
 )
 RUNS, REACHED = re.compile(r"Done (\d+) runs"), re.compile(r"cov: (\d+)")

@@ -20,6 +20,7 @@ from commerce.attachments.uploads import preparation
 from shared.accounts.models import User
 from shared.api.models import KeyedRequest
 from tests.commerce.attachments.conftest import Upload, files_in
+from tests.commerce.attachments.images import bombs
 from tests.commerce.attachments.samples import TYPES, epub_file, image_file, pdf_file, zip_file
 from tests.commerce.conftest import bearer
 
@@ -60,16 +61,26 @@ def test_image_is_stored_with_a_thumbnail_and_variants(upload: Upload, media_roo
     assert not ScheduledDeletion.objects.exists()
 
 
+def test_u1_decompression_bomb_and_other_invalid_files_get_422_naming_each(upload: Upload):
+    response = upload(("holiday.png", bombs.png_of_174_megapixels()), ("notes.txt", b"hello"), ("a.png", image_file()))
+
+    assert response.status_code == 422
+    assert response.json()["errors"]["attachment[]"] == [
+        "holiday.png has 174 megapixels; the maximum is 50.",
+        "notes.txt has an unsupported type. Send JPEG, PNG, WebP, GIF, AVIF, PDF, ZIP or EPUB.",
+    ]
+
+
 def test_an_upload_whose_key_another_request_has_taken_over_stores_nothing(
     customer: User, media_root: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    check_files = preparation.check_files
+    prepare_files = preparation.prepare_files
 
-    def lose_the_key(*arguments: Any) -> Any:
+    def lose_the_key(*arguments: Any, **options: Any) -> Any:
         KeyedRequest.objects.update(owner=uuid.uuid4())
-        return check_files(*arguments)
+        return prepare_files(*arguments, **options)
 
-    monkeypatch.setattr(preparation, "check_files", lose_the_key)
+    monkeypatch.setattr(preparation, "prepare_files", lose_the_key)
     client = Client(headers=bearer(customer) | {"Idempotency-Key": "upload-1"})
     response = client.post("/api/attachments", {"attachment[]": SimpleUploadedFile("a.png", image_file("PNG", 8, 8))})
 

@@ -14,7 +14,6 @@ import psutil
 import pytest
 from PIL import Image, ImageCms, PngImagePlugin
 
-from commerce.attachments.images.headers import read_header
 from commerce.attachments.images.limits import InvalidImage
 from commerce.attachments.images.worker_client import ImageWorker
 from tests.commerce.attachments.images.mutations import mutated, samples
@@ -215,7 +214,6 @@ def test_u11_mutated_images_are_refused_or_accepted_without_a_crash(worker: Imag
 
 def _try(worker: ImageWorker, content: bytes, content_type: str) -> str:
     try:
-        read_header(content, content_type)
         rewrite(worker, content, content_type)
     except InvalidImage:
         return "refused"
