@@ -6,7 +6,6 @@ attachment is made of it.
 """
 
 import secrets
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import IO, Any
@@ -29,18 +28,11 @@ _SALT = "commerce.attachments.direct"
 _OBJECT_NAME = "file"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PresignedUpload:
-    """A form for one file, valid until `expires_at`. `upload_id` is signed and names its user and folder."""
+def presign_upload(*, owner: User, name: str, now: datetime) -> dict[str, Any]:
+    """Return a form for one file: `url`, `fields`, `expires_at` and `upload_id`, which is signed.
 
-    upload_id: str
-    url: str
-    fields: dict[str, str]
-    expires_at: datetime
-
-
-def presign_upload(*, owner: User, name: str, now: datetime) -> PresignedUpload:
-    """Return a form for one file. Raise ValidationFailed where the storage is not S3, and ApiError 413."""
+    Raise ValidationFailed where the storage is not S3, and ApiError 413.
+    """
     if settings.STORAGE != "s3":
         raise ValidationFailed(
             {"name": ["This server stores files itself: send them to POST /api/attachments as a form."]}
@@ -50,13 +42,13 @@ def presign_upload(*, owner: User, name: str, now: datetime) -> PresignedUpload:
     folder = _incoming_folder(key)
     ScheduledDeletion.objects.create(folder=folder, due_at=now + FINALIZE_TIMEOUT + FORM_LIFETIME)
     s3: Any = default_storage
-    form = s3.presigned_post(
+    form: dict[str, Any] = s3.presigned_post(
         f"{folder}/{_OBJECT_NAME}",
         max_bytes=settings.MAX_FILE_BYTES,
         expires_seconds=int(FORM_LIFETIME.total_seconds()),
     )
     upload_id = signing.dumps([owner.pk, key, name], salt=_SALT, compress=True)
-    return PresignedUpload(upload_id=upload_id, url=form["url"], fields=form["fields"], expires_at=now + FORM_LIFETIME)
+    return form | {"upload_id": upload_id, "expires_at": now + FORM_LIFETIME}
 
 
 def finalize_upload(*, owner: User, upload_id: str, now: datetime) -> Attachment:

@@ -1,5 +1,6 @@
 """Quotas of the files that one user stores, and of those that the staff of one shop store together."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,29 +12,21 @@ from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.api.errors import ApiError
 
-SUMS: dict[str, Any] = {"size": Sum("size", default=0), "count": Count("pk")}
+SUMS: dict[str, Any] = {"bytes": Sum("size", default=0), "files": Count("pk")}
 
 
 @dataclass(frozen=True, kw_only=True)
 class StorageQuota:
-    """The bytes and files that may be stored, and how much of both is left. None: without a limit."""
+    """The bytes and files that may be stored, and how much of both is left. None: without a limit.
+
+    `shop` is the one whose staff share the quota, or None for a user's own.
+    """
 
     max_bytes: int | None
     max_files: int | None
     remaining_bytes: int | None
     remaining_files: int | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShopStorageQuota:
-    """The bytes and files that a shop's staff may store together, and how much of both is left."""
-
-    shop_id: int
-    shop_name: str
-    max_bytes: int
-    max_files: int
-    remaining_bytes: int
-    remaining_files: int
+    shop: Any = None
 
 
 def storage_quota(owner: User) -> StorageQuota:
@@ -48,17 +41,11 @@ def storage_quota(owner: User) -> StorageQuota:
         max_bytes = default_bytes if max_bytes is None else max_bytes
         max_files = default_files if max_files is None else max_files
     if max_bytes is None and max_files is None:
-        return StorageQuota(max_bytes=None, max_files=None, remaining_bytes=None, remaining_files=None)
-    stored = Attachment.objects.filter(owner=owner).aggregate(**SUMS)
-    return StorageQuota(
-        max_bytes=max_bytes,
-        max_files=max_files,
-        remaining_bytes=None if max_bytes is None else max(0, max_bytes - stored["size"]),
-        remaining_files=None if max_files is None else max(0, max_files - stored["count"]),
-    )
+        return _quota(None, None, {})
+    return _quota(max_bytes, max_files, Attachment.objects.filter(owner=owner).aggregate(**SUMS))
 
 
-def shop_storage_quotas(user: User) -> list[ShopStorageQuota]:
+def shop_storage_quotas(user: User) -> list[StorageQuota]:
     """Return the quota of each shop that the user owns or works in. The admin may set it for one shop.
 
     What staff have stored counts for good: also after they have left the shop.
@@ -67,22 +54,28 @@ def shop_storage_quotas(user: User) -> list[ShopStorageQuota]:
         return []
     shop_model: Any = User.owned_shops.rel.related_model  # shops imports attachments, not the other way round
     shops = list(shop_model.objects.for_user(user))
-    stored = Attachment.objects.filter(shop__in=shops).order_by().values_list("shop").annotate(**SUMS)
-    sums = {shop_id: (size, count) for shop_id, size, count in stored}
-    return [_shop_quota(shop, *sums.get(shop.pk, (0, 0))) for shop in shops]
+    stored = Attachment.objects.filter(shop__in=shops).order_by().values("shop").annotate(**SUMS)
+    sums = {row["shop"]: row for row in stored}
+    return [_shop_quota(shop, sums.get(shop.pk, {})) for shop in shops]
 
 
-def _shop_quota(shop: Any, stored_bytes: int, stored_files: int) -> ShopStorageQuota:
+def _shop_quota(shop: Any, stored: Mapping[str, int]) -> StorageQuota:
     max_bytes, max_files = shop.attachment_byte_limit, shop.attachment_count_limit
-    max_bytes = settings.MAX_ATTACHMENT_BYTES_PER_SHOP if max_bytes is None else max_bytes
-    max_files = settings.MAX_ATTACHMENTS_PER_SHOP if max_files is None else max_files
-    return ShopStorageQuota(
-        shop_id=shop.pk,
-        shop_name=shop.name,
+    return _quota(
+        settings.MAX_ATTACHMENT_BYTES_PER_SHOP if max_bytes is None else max_bytes,
+        settings.MAX_ATTACHMENTS_PER_SHOP if max_files is None else max_files,
+        stored,
+        shop=shop,
+    )
+
+
+def _quota(max_bytes: int | None, max_files: int | None, stored: Mapping[str, int], shop: Any = None) -> StorageQuota:
+    return StorageQuota(
         max_bytes=max_bytes,
         max_files=max_files,
-        remaining_bytes=max(0, max_bytes - stored_bytes),
-        remaining_files=max(0, max_files - stored_files),
+        remaining_bytes=None if max_bytes is None else max(0, max_bytes - stored.get("bytes", 0)),
+        remaining_files=None if max_files is None else max(0, max_files - stored.get("files", 0)),
+        shop=shop,
     )
 
 
@@ -108,13 +101,11 @@ def require_free_storage(*, owner: User, added_bytes: int, added_files: int) -> 
             _require_rest_of(quota, advice, added_bytes, added_files)
 
 
-def _require_rest_of(quota: StorageQuota | ShopStorageQuota, advice: str, added_bytes: int, added_files: int) -> None:
+def _require_rest_of(quota: StorageQuota, advice: str, added_bytes: int, added_files: int) -> None:
     left = {"bytes": (quota.remaining_bytes, added_bytes), "files": (quota.remaining_files, added_files)}
     if all(remaining is None or added <= remaining for remaining, added in left.values()):
         return
-    subject = (
-        f"The staff's quota of the shop {quota.shop_name!r}" if isinstance(quota, ShopStorageQuota) else "Your quota"
-    )
+    subject = f"The staff's quota of the shop {quota.shop.name!r}" if quota.shop else "Your quota"
     remaining_text = " and ".join(
         f"{remaining} {unit}" for unit, (remaining, _) in left.items() if remaining is not None
     )

@@ -8,7 +8,6 @@ the deletion of its folder in the same transaction.
 import contextlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
@@ -223,17 +222,10 @@ def _schedule_sizes(attachment_id: int, now: datetime) -> None:
         logger.warning("sizes_failed", attachment_id=attachment_id, reason=type(error).__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
-class StorageComparison:
-    """Folders that no row refers to, and attachments whose file is missing."""
+def compare_storage(*, now: datetime) -> tuple[list[str], list[int]]:
+    """Return folders that no row refers to, and the ids of attachments whose file is missing.
 
-    unknown_folders: list[str]
-    missing_attachment_ids: list[int]
-
-
-def compare_storage(*, now: datetime) -> StorageComparison:
-    """Compare the whole storage with the database, for use after one was restored from a backup.
-
+    It reads the whole storage and database, for use after one was restored from a backup.
     Unknown folders are scheduled for deletion after the time that a running upload may take.
     """
     unknown_folders = [folder for folder in storage.iter_folders() if not _is_known(folder)]
@@ -241,7 +233,7 @@ def compare_storage(*, now: datetime) -> StorageComparison:
     ScheduledDeletion.objects.bulk_create(deletions, ignore_conflicts=True)
     attachments = chain.from_iterable(pages_by_pk(Attachment.objects.all()))
     missing = [attachment.pk for attachment in attachments if not storage.original_exists(attachment)]
-    return StorageComparison(unknown_folders=unknown_folders, missing_attachment_ids=missing)
+    return unknown_folders, missing
 
 
 def _is_known(folder: str) -> bool:

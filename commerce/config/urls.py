@@ -63,7 +63,7 @@ urlpatterns = [
     path("", landing, name="landing"),
     path("api/", include(api)),
     path("", include("commerce.storefront.urls")),
-    path("media/", include("commerce.attachments.media.urls")),
+    path("media/", include("commerce.attachments.media")),
     path("admin", RedirectView.as_view(pattern_name="admin:index")),
     path("admin/health/", health_page(CHECKS), name="health_page"),
     path("admin/", include("commerce.analytics.dashboard.urls")),

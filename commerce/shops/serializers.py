@@ -6,7 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from commerce.addresses.models import Address
-from commerce.attachments.quota import ShopStorageQuota, StorageQuota, shop_storage_quotas, storage_quota
+from commerce.attachments.quota import StorageQuota, shop_storage_quotas, storage_quota
 from commerce.attachments.records import AttachmentRecordSerializer
 from commerce.shops.fields import ImageReferenceField, SmallObjectField
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
@@ -236,11 +236,11 @@ class StorageQuotaSerializer(serializers.Serializer[StorageQuota]):
     remaining_files = serializers.IntegerField(allow_null=True, help_text="Files that can still be stored, or null.")
 
 
-class ShopStorageQuotaSerializer(serializers.Serializer[ShopStorageQuota]):
+class ShopStorageQuotaSerializer(serializers.Serializer[StorageQuota]):
     """Bytes and files that a shop's staff may store together."""
 
-    shop_id = serializers.IntegerField(help_text="Id of the shop.")
-    shop_name = serializers.CharField(help_text="Name of the shop.")
+    shop_id = serializers.IntegerField(source="shop.pk", help_text="Id of the shop.")
+    shop_name = serializers.CharField(source="shop.name", help_text="Name of the shop.")
     max_bytes = serializers.IntegerField(help_text="Size of all attachments of its staff together.")
     max_files = serializers.IntegerField(help_text="Number of attachments of its staff.")
     remaining_bytes = serializers.IntegerField(help_text="Bytes that can still be stored.")

@@ -26,7 +26,6 @@ class Command(BaseCommand):
         count = services.collect_garbage(now=now, include_running=options["all"])
         self.stdout.write(f"Folders due for deletion: {count}")
         if options["scan"]:
-            comparison = services.compare_storage(now=now)
-            unknown, missing = comparison.unknown_folders, comparison.missing_attachment_ids
+            unknown, missing = services.compare_storage(now=now)
             self.stdout.write(f"Unknown folders, to be deleted by the next run in an hour: {len(unknown)}")
             self.stdout.write(f"Attachments without a file: {len(missing)} (ids: {', '.join(map(str, missing))})")

@@ -11,9 +11,11 @@ from django.conf import settings
 from django.core.files.storage import default_storage
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
 from django.http.response import HttpResponseBase
+from django.urls import re_path
 
 from commerce.attachments import storage
 from commerce.attachments.models import Attachment
+from commerce.attachments.uploads.file_names import MAX_STEM_LENGTH
 from shared.serving.files.file_chunks import AsyncFileChunks
 
 SAFE_HEADERS = {
@@ -69,3 +71,13 @@ async def _redirect_to_original(path: str) -> HttpResponseBase:
             url = storage.original_url(attachment, None)
             return HttpResponseRedirect(url, headers=SAFE_HEADERS | {"Cache-Control": "no-store"})
     raise Http404
+
+
+urlpatterns = [
+    # The file system raises an error for a name that is too long, so the route matches only lengths that we store.
+    re_path(
+        rf"^attachments/(?P<path>[0-9a-f]{{32}}/(?:sizes/)?[\w-]{{1,{MAX_STEM_LENGTH}}}\.[a-z]{{3,4}})$",
+        media,
+        name="media",
+    ),
+]
