@@ -32,7 +32,7 @@ from commerce.moderation.reportable_content import (
     parse_kind,
 )
 from commerce.moderation.sanctions import check_may_write
-from commerce.moderation.trust import report_standing, reporter_weight
+from commerce.moderation.trust import report_standing
 from commerce.reviews.models import Review
 from commerce.reviews.services import set_visibility
 from commerce.shops.models import Shop
@@ -74,8 +74,7 @@ def file_report(
 
 def _new_report(user: User, content: Reportable, now: datetime) -> AbuseReport:
     """Return an unsaved report with the reporter's weight and its standing."""
-    reporter = Reporter.objects.filter(user=user).first() or Reporter(user=user)
-    weight = reporter_weight(agreed=reporter.agreed, disagreed=reporter.disagreed)
+    weight = (Reporter.objects.filter(user=user).first() or Reporter(user=user)).weight
     is_involved = content.user_id == user.pk or Shop.objects.for_user(user).filter(pk=content.shop_id).exists()
     standing = report_standing(weight=weight, account_age=now - user.created_at, is_involved=is_involved)
     return AbuseReport(user=user, weight=weight, standing=standing, created_at=now, updated_at=now)

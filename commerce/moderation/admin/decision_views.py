@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from commerce.moderation import services
 from commerce.moderation.admin.forms import BULK_ACTIONS, BulkDecisionForm, DecisionForm
 from commerce.moderation.admin.labels import ACTIONS, translate_error
-from commerce.moderation.admin.presenters import DecisionLine, QueueRow
+from commerce.moderation.admin.presenters import QueueRow
 from commerce.moderation.admin.queue_views import get_moderator, list_query
 from commerce.moderation.decisions import Action, DecisionMessage
 from commerce.moderation.models import Case, Decision
@@ -182,17 +182,16 @@ def _describe_last_decision(case_id: int, moderator: User) -> str:
 
 
 def _decided(request: HttpRequest, decision: Decision) -> HttpResponse:
-    undo_url = reverse("admin:commerce_moderation_undo", args=[decision.pk])
-    case = decision.case
-    result: dict[str, Any] = {
-        "outcome": str(DecisionLine(decision).text),
-        "case": case.pk,
-        "undo": undo_url,
-        "is_waiting": case.is_waiting,
-    }
-    if wants_json(request):
-        return JsonResponse(result)
-    return _to_queue(request, done=decision.pk)
+    if not wants_json(request):
+        return _to_queue(request, done=decision.pk)
+    return JsonResponse(
+        {
+            "outcome": str(ACTIONS[decision.action]),
+            "case": decision.case_id,
+            "undo": reverse("admin:commerce_moderation_undo", args=[decision.pk]),
+            "is_waiting": decision.case.is_waiting,
+        }
+    )
 
 
 def _refused(request: HttpRequest, case_id: int, message: str, status: int) -> HttpResponse:

@@ -8,7 +8,6 @@ from django import forms
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from commerce.moderation.admin.labels import reason_name
 from commerce.moderation.decisions import DecisionMessage
 from commerce.moderation.models import Case, ContentKind, Decision, DecisionTemplate, ReportReason
 from commerce.moderation.models.message_placeholders import unknown_placeholders
@@ -55,11 +54,6 @@ KINDS = [(ContentKind.REVIEW, _("Reviews")), (ContentKind.QUESTION, _("Questions
 NO_FILTER = ("", _("All"))
 
 
-class ReasonChoiceField(forms.ModelChoiceField):  # type: ignore[type-arg]
-    def label_from_instance(self, obj: Any) -> str:
-        return reason_name(obj)
-
-
 class QueueForm(forms.Form):
     """Filters and order of the queue. A field with an invalid value filters nothing and shows an error."""
 
@@ -71,7 +65,7 @@ class QueueForm(forms.Form):
     only = forms.ChoiceField(
         label=_("Only"), choices=[NO_FILTER, *((name, only[0]) for name, only in ONLY_FILTERS.items())], required=False
     )
-    reason = ReasonChoiceField(
+    reason = forms.ModelChoiceField(
         ReportReason.objects.all(), label=_("Reason"), to_field_name="code", empty_label=_("All"), required=False
     )
     severity = forms.TypedChoiceField(

@@ -12,10 +12,9 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from commerce.catalog.models import Product
-from commerce.moderation.admin.labels import ACTIONS, KINDS, reason_name
+from commerce.moderation.admin.labels import ACTIONS, KINDS
 from commerce.moderation.models import Appeal, Reporter
 from commerce.moderation.queue.history import HISTORY_PAGES, EventKind, HistoryCursor, HistoryEvent
-from commerce.moderation.trust import WEIGHT_SCALE, reporter_weight
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 
@@ -65,8 +64,7 @@ class HistoryLine:
 
     @property
     def report_reason(self) -> str:
-        is_report = self.event.kind == EventKind.REPORT
-        return reason_name(self.row.reason) if is_report and self.row.reason else ""
+        return str(self.row.reason or "") if self.event.kind == EventKind.REPORT else ""
 
     @property
     def reason(self) -> str:
@@ -106,14 +104,10 @@ def show_history(request: HttpRequest, subject: str, subject_id: int) -> HttpRes
         "lines": [HistoryLine(event) for event in page.events],
         "hidden": [(f"{KINDS[case.model_type]} {case.model_id}", case) for case in page.hidden[:MAX_SHOWN_HIDDEN]],
         "is_first": "before" not in request.GET,
-        "reporter": _reporter_record(subject_id) if subject == "reporter" else None,
+        "reporter": _reporter(subject_id) if subject == "reporter" else None,
     }
     return render(request, "moderation/history.html", context)
 
 
-def _reporter_record(user_id: int) -> dict[str, int]:
-    """Return the counts of decisions that agreed and were made, and the weight in percent."""
-    record = Reporter.objects.filter(pk=user_id).first()
-    agreed, disagreed = (record.agreed, record.disagreed) if record else (0, 0)
-    weight = reporter_weight(agreed=agreed, disagreed=disagreed) * 100 // WEIGHT_SCALE
-    return {"agreed": agreed, "decided": agreed + disagreed, "weight": weight}
+def _reporter(user_id: int) -> Reporter:
+    return Reporter.objects.filter(pk=user_id).first() or Reporter(pk=user_id)

@@ -7,7 +7,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from commerce.moderation.models import AbuseReport, Case, ContentKind, Decision, ReportReason
+from commerce.moderation.models import AbuseReport, Appeal, Case, ContentKind, Decision
 
 Action = Decision.Action
 Standing = AbuseReport.Standing
@@ -39,11 +39,12 @@ STATES: Mapping[str, Text] = {
     Case.State.REJECTED: _("Kept"),
     Case.State.CLOSED: _("Nothing to decide"),
 }
-
-
-def reason_name(reason: ReportReason) -> str:
-    """Return the name in the moderator's language, if it is one that the catalog has."""
-    return gettext(reason.name)
+APPEAL_OUTCOMES: Mapping[str, Text] = {
+    "": "",
+    Appeal.Status.OPEN: _("Open"),
+    Appeal.Status.KEPT: _("Stays down"),
+    Appeal.Status.OVERTURNED: _("Brought back"),
+}
 
 
 def translate_error(error: object) -> str:

@@ -22,8 +22,7 @@ from commerce.moderation.admin import (
     statistics_views,
     transparency_views,
 )
-from commerce.moderation.admin.labels import KINDS, reason_name
-from commerce.moderation.admin.presenters import DecisionLine
+from commerce.moderation.admin.labels import ACTIONS, KINDS
 from commerce.moderation.models import Case, Decision, DecisionTemplate, ReportReason
 from shared.api.admin.base import IndexedEmptyFieldListFilter, LargeTableAdmin, NoDeleteMixin, ReadOnlyAdminMixin
 
@@ -89,7 +88,7 @@ class DecisionAdmin(ReadOnlyAdminMixin, LargeTableAdmin):
 
     @admin.display(description=_("decision"))
     def what(self, decision: Decision) -> str:
-        return str(DecisionLine(decision).text)
+        return str(ACTIONS[decision.action])
 
     @admin.display(description=_("item"))
     def item(self, decision: Decision) -> str:
@@ -112,7 +111,7 @@ class ReportReasonAdmin(NoDeleteMixin, ModelAdmin):
 
     @admin.display(description=_("name"), ordering="name")
     def shown_name(self, reason: ReportReason) -> str:
-        return reason_name(reason)
+        return str(reason)
 
 
 @admin.register(DecisionTemplate)

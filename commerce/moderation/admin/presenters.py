@@ -4,16 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from commerce.attachments.models import Attachment
 from commerce.attachments.records import attachment_record
-from commerce.moderation.admin.labels import ACTIONS, KINDS, STANDINGS, STATES, reason_name
+from commerce.moderation.admin.labels import KINDS, STATES
 from commerce.moderation.models import Case, Decision, ReportReason
-from commerce.moderation.queue.listing import CaseFile, CaseReport, QueueItem
-from commerce.moderation.trust import WEIGHT_SCALE
+from commerce.moderation.queue.listing import CaseFile, QueueItem
 from commerce.reviews.models import Review
 from shared.accounts.models import User
 from shared.accounts.roles import Role
@@ -23,20 +22,6 @@ Text = str | Promise
 STARS = 5
 Severity = ReportReason.Severity
 SEVERITY_TONES: Mapping[int, str] = {Severity.MEDIUM: "info", Severity.HIGH: "warning", Severity.CRITICAL: "danger"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Picture:
-    url: str
-    full_url: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Badge:
-    """A label of a case; `tone` is its colour."""
-
-    text: Text
-    tone: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,11 +69,6 @@ class QueueRow:
         return content.rating if isinstance(content, Review) else None
 
     @property
-    def reason(self) -> str:
-        """Return the name of the most severe reason of the open reports, or an empty string."""
-        return reason_name(self.case.reason) if self.case.reason else ""
-
-    @property
     def severity(self) -> Text:
         return ReportReason.Severity(self.case.severity).label if self.case.severity else ""
 
@@ -101,14 +81,14 @@ class QueueRow:
         return "★" * (self.rating or 0) + "☆" * (STARS - (self.rating or 0))
 
     @cached_property
-    def product_picture(self) -> Picture | None:
+    def product_picture(self) -> dict[str, Any] | None:
         image = self.item.content.product.image
-        return make_picture(image) if image else None
+        return attachment_record(image) if image else None
 
     @cached_property
-    def photos(self) -> list[Picture]:
+    def photos(self) -> list[dict[str, Any]]:
         content = self.item.content
-        return [make_picture(photo) for photo in content.photos.all()] if isinstance(content, Review) else []
+        return [attachment_record(photo) for photo in content.photos.all()] if isinstance(content, Review) else []
 
     @property
     def other(self) -> User | None:
@@ -117,56 +97,21 @@ class QueueRow:
         return claimant if claimant != self.viewer else None
 
     @property
-    def badges(self) -> Sequence[Badge]:
+    def badges(self) -> Sequence[tuple[Text, str]]:
+        """Return the labels of the case with their colours."""
         case = self.case
         shown = [
-            (case.state == Case.State.APPEALED, Badge(text=_("Appealed"), tone="info")),
-            (case.hiding == Case.Hiding.AUTOMATIC, Badge(text=_("Hidden automatically"), tone="warning")),
-            (case.hiding == Case.Hiding.HELD, Badge(text=_("Held by a rule"), tone="warning")),
-            (case.hiding == Case.Hiding.MODERATOR, Badge(text=_("Hidden by a moderator"), tone="plain")),
-            (case.is_escalated, Badge(text=_("Escalated"), tone="danger")),
-            (case.is_brigaded, Badge(text=_("Brigading?"), tone="danger")),
-            (bool(case.reason), Badge(text=self.reason, tone=SEVERITY_TONES.get(case.severity, "plain"))),
-            (self.is_overdue, Badge(text=_("Overdue"), tone="danger")),
-            (self.item.alike > 1, Badge(text=_("%(count)d alike") % {"count": self.item.alike}, tone="plain")),
+            (case.state == Case.State.APPEALED, (_("Appealed"), "info")),
+            (case.hiding == Case.Hiding.AUTOMATIC, (_("Hidden automatically"), "warning")),
+            (case.hiding == Case.Hiding.HELD, (_("Held by a rule"), "warning")),
+            (case.hiding == Case.Hiding.MODERATOR, (_("Hidden by a moderator"), "plain")),
+            (case.is_escalated, (_("Escalated"), "danger")),
+            (case.is_brigaded, (_("Brigading?"), "danger")),
+            (bool(case.reason), (str(case.reason), SEVERITY_TONES.get(case.severity, "plain"))),
+            (self.is_overdue, (_("Overdue"), "danger")),
+            (self.item.alike > 1, (_("%(count)d alike") % {"count": self.item.alike}, "plain")),
         ]
         return [badge for is_so, badge in shown if is_so]
-
-
-@dataclass(frozen=True)
-class ReporterLine:
-    """A report with the record of its reporter."""
-
-    line: CaseReport
-
-    @property
-    def weight(self) -> int:
-        """Return the weight in percent."""
-        return self.line.reporter.weight * 100 // WEIGHT_SCALE
-
-    @property
-    def reason(self) -> str:
-        reason = self.line.report.reason
-        return reason_name(reason) if reason else ""
-
-    @property
-    def decided(self) -> int:
-        return self.line.reporter.agreed + self.line.reporter.disagreed
-
-    @property
-    def standing(self) -> Text:
-        return STANDINGS[self.line.report.standing]
-
-
-@dataclass(frozen=True)
-class DecisionLine:
-    """A decision with its label."""
-
-    decision: Decision
-
-    @property
-    def text(self) -> Text:
-        return ACTIONS[self.decision.action]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,19 +121,6 @@ class ItemDetails:
     row: QueueRow
     file: CaseFile
     now: datetime
-
-    @property
-    def reports(self) -> list[ReporterLine]:
-        return [ReporterLine(line) for line in self.file.reports]
-
-    @property
-    def counted(self) -> list[ReporterLine]:
-        """Return the reports that count for automatic hiding."""
-        return [line for line in self.reports if line.line.counts]
-
-    @property
-    def decisions(self) -> list[DecisionLine]:
-        return [DecisionLine(decision) for decision in self.file.decisions]
 
     @property
     def is_appealed(self) -> bool:
@@ -223,8 +155,3 @@ def _open_buttons(case: Case) -> list[Button]:
         *([show] if case.hiding in (Case.Hiding.AUTOMATIC, Case.Hiding.MODERATOR) else []),
         Button(action=Action.WARNED, text=_("Warn the author"), key="w"),
     ]
-
-
-def make_picture(attachment: Attachment) -> Picture:
-    record = attachment_record(attachment)
-    return Picture(url=record.get("thumbnail", record["original"]), full_url=record["original"])

@@ -13,9 +13,8 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from commerce.moderation.admin.forms import BULK_ACTIONS, QueueForm
-from commerce.moderation.admin.presenters import DecisionLine, ItemDetails, QueueRow
-from commerce.moderation.admin.suggestions import SimilarLine, suggestion_line
-from commerce.moderation.models import Case, Decision, DecisionTemplate
+from commerce.moderation.admin.presenters import ItemDetails, QueueRow
+from commerce.moderation.models import Case, Decision, DecisionTemplate, ReportReason
 from commerce.moderation.queue.listing import MAX_COUNTED_CASES, count_cases, filter_queue, queue_page, read_case_file
 from commerce.moderation.queue.search import search
 from commerce.shops.models import Shop
@@ -138,41 +137,38 @@ def _selected_item(
 
 
 def _item_context(item: ItemDetails, templates: Sequence[DecisionTemplate]) -> dict[str, Any]:
+    advice = item.file.advice
     offered = offered_templates(templates, item.row.case)
-    suggested = suggestion_line(item.file, _of_suggestion(templates, item))
-    if suggested and suggested.template and suggested.template not in offered:
-        offered = [*offered, suggested.template]
+    reason = advice.suggestion.reason if advice.suggestion else None
+    suggested = _template_for(reason, templates, item.row.case) if reason else None
+    if suggested and suggested not in offered:
+        offered = [*offered, suggested]
     return {
         "item": item,
         "row": item.row,
         "templates": offered,
-        "suggested": suggested,
-        "similar": [SimilarLine(each) for each in item.file.advice.similar],
-        "alike": item.file.advice.alike,
+        "suggestion": advice.suggestion,
+        "suggested_template": suggested,
+        "similar": advice.similar,
+        "alike": advice.alike,
     }
 
 
-def _of_suggestion(templates: Sequence[DecisionTemplate], item: ItemDetails) -> list[DecisionTemplate]:
-    """Return the templates for the suggested reason in the language of the case, then in the default language."""
-    suggestion = item.file.advice.suggestion
-    reason = suggestion.reason if suggestion else None
-    languages = (item.row.case.language, DEFAULT_LANGUAGE)
-    found = [
-        template
-        for template in templates
-        if reason and template.reason_id == reason.pk and template.language in languages
-    ]
-    return sorted(found, key=lambda each: (languages.index(each.language), each.name))
+def _template_for(reason: ReportReason, templates: Sequence[DecisionTemplate], case: Case) -> DecisionTemplate | None:
+    """Return the template for a suggested reason in the language of the case, or else in the default language."""
+    languages = (case.language, DEFAULT_LANGUAGE)
+    found = [each for each in templates if each.reason_id == reason.pk and each.language in languages]
+    return min(found, key=lambda each: (languages.index(each.language), each.name), default=None)
 
 
 def _item(row: QueueRow, now: datetime) -> ItemDetails:
     return ItemDetails(row=row, file=read_case_file(row.item, now=now), now=now)
 
 
-def _undoable_decision(request: HttpRequest, now: datetime) -> DecisionLine | None:
+def _undoable_decision(request: HttpRequest, now: datetime) -> Decision | None:
     """Return the decision that this moderator has just made, while it can be undone."""
     decision_id = parse_integer(request.GET.get("done", ""))
     if decision_id is None:
         return None
     decision = Decision.objects.filter(pk=decision_id, moderator=get_moderator(request)).first()
-    return DecisionLine(decision) if decision and decision.can_be_undone(now) else None
+    return decision if decision and decision.can_be_undone(now) else None

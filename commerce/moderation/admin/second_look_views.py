@@ -11,8 +11,9 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from commerce.attachments.models import Attachment
-from commerce.moderation.admin.labels import KINDS, reason_name, translate_error
-from commerce.moderation.admin.presenters import STARS, Picture, make_picture
+from commerce.attachments.records import attachment_record
+from commerce.moderation.admin.labels import KINDS, translate_error
+from commerce.moderation.admin.presenters import STARS
 from commerce.moderation.admin.queue_views import get_moderator
 from commerce.moderation.models import SecondLook
 from commerce.moderation.queue.second_looks import BlindCase, decide_second_look, next_blind_case
@@ -56,11 +57,7 @@ def _describe(case: BlindCase) -> dict[str, Any]:
         "answer": content.get("answer", ""),
         "rating": rating,
         "stars": "★" * rating + "☆" * (STARS - rating),
-        "photos": _photos(content.get("photos", [])),
-        "reports": [(report, reason_name(report.reason) if report.reason else "") for report in case.reports],
+        "photos": list(
+            map(attachment_record, Attachment.objects.filter(pk__in=content.get("photos", [])).order_by("pk"))
+        ),
     }
-
-
-def _photos(ids: list[int]) -> list[Picture]:
-    """Return the photos of a review that still exist."""
-    return [make_picture(photo) for photo in Attachment.objects.filter(pk__in=ids).order_by("pk")]

@@ -11,7 +11,6 @@ from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from commerce.moderation.admin.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Chart, share_line, stacked_bars
-from commerce.moderation.admin.labels import short_age
 from commerce.moderation.queue.second_looks import second_look_figures
 from commerce.moderation.queue.statistics import QueueAges, QueueStatistics, queue_statistics
 from commerce.moderation.suggestions.reading import suggestion_figures
@@ -50,7 +49,6 @@ def show_statistics(request: HttpRequest) -> HttpResponse:
     context = admin.site.each_context(request) | {
         "title": _("Moderation statistics"),
         "figures": figures,
-        "oldest": short_age(figures.oldest_age) if figures.oldest_age is not None else "",
         "today": figures.days[-1],
         "second_looks": second_look_figures(now=now),
         "suggestions": suggestion_figures(since=now - timedelta(days=30)),

@@ -1,7 +1,5 @@
 """Views of the transparency report: a page over a period, and its statements of reasons as CSV."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, date, timedelta
 from typing import Any
 
@@ -11,31 +9,22 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils import timezone
-from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from commerce.moderation.admin.labels import ACTIONS, reason_name, short_age
-from commerce.moderation.models import Appeal, ReportReason, Sanction
+from commerce.moderation.models import Sanction
 from commerce.moderation.queue.statements import (
     MAX_STATEMENTS,
     ReportingPeriod,
-    StatementOfReasons,
     newest_statements,
     write_statements,
 )
-from commerce.moderation.queue.transparency import Action, TransparencyReport, transparency_report
+from commerce.moderation.queue.transparency import Action, transparency_report
 from shared.request_threads import response_chunks
 
 MAX_DAYS = 366
 MAX_SHOWN_STATEMENTS = 25
 MIN_DATE, MAX_DATE = date(2000, 1, 1), date(2099, 12, 31)
-APPEAL_OUTCOMES: Mapping[str, str | Promise] = {
-    "": "",
-    Appeal.Status.OPEN: gettext_lazy("Open"),
-    Appeal.Status.KEPT: gettext_lazy("Stays down"),
-    Appeal.Status.OVERTURNED: gettext_lazy("Brought back"),
-}
 
 
 class PeriodForm(forms.Form):
@@ -60,30 +49,6 @@ class PeriodForm(forms.Form):
         return data
 
 
-@dataclass(frozen=True)
-class StatementLine:
-    """A statement of reasons with its labels."""
-
-    statement: StatementOfReasons
-
-    @property
-    def action(self) -> str | Promise:
-        return ACTIONS[self.statement.action]
-
-    @property
-    def reason(self) -> str:
-        return reason_name(self.statement.reason) if self.statement.reason else ""
-
-    @property
-    def waited(self) -> str:
-        waited = self.statement.time_to_decide
-        return short_age(waited) if waited is not None else ""
-
-    @property
-    def appeal(self) -> str | Promise:
-        return APPEAL_OUTCOMES[self.statement.appeal]
-
-
 def show_transparency(request: HttpRequest) -> HttpResponse:
     """Show the report of a period, by default of this month; 422 with the form for an invalid period."""
     form = _period_form(request)
@@ -100,12 +65,9 @@ def show_transparency(request: HttpRequest) -> HttpResponse:
         "report": report,
         "period": period,
         "query": f"since={period.first.isoformat()}&until={period.last.isoformat()}",
-        "median": short_age(report.median_time) if report.median_time is not None else "",
-        "actions": [(ACTIONS[each.action], each) for each in report.actions],
         "overturned": report.count(Action.APPEAL_OVERTURNED),
         "sanctions": [(Sanction.Kind(kind).label, count) for kind, count in sorted(report.sanctions.items())],
-        "reasons": _reasons(report),
-        "statements": [StatementLine(each) for each in newest_statements(period, MAX_SHOWN_STATEMENTS)],
+        "statements": newest_statements(period, MAX_SHOWN_STATEMENTS),
         "max_statements": MAX_STATEMENTS,
         "is_cut": report.statements > MAX_STATEMENTS,
     }
@@ -153,11 +115,3 @@ def _presets() -> list[tuple[str, str]]:
 
 def _today() -> date:
     return timezone.now().astimezone(UTC).date()
-
-
-def _reasons(report: TransparencyReport) -> list[tuple[str, Any]]:
-    return [(_reason_label(each.reason), each) for each in report.reasons]
-
-
-def _reason_label(reason: ReportReason | None) -> str:
-    return reason_name(reason) if reason else _("Without a reason")

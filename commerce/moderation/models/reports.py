@@ -8,6 +8,8 @@ from django.db.models import Q
 from commerce.moderation.models.reasons import ReportReason
 from shared.accounts.models import User
 
+PRIOR_AGREED, PRIOR_DECIDED = 2, 4  # decisions that a new reporter begins with
+
 
 class ContentKind(models.TextChoices):
     """Kinds of content that users can report and moderators can take down."""
@@ -51,7 +53,7 @@ class AbuseReport(models.Model):
     reason = models.ForeignKey(ReportReason, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
     message = models.TextField()
     status = models.CharField(max_length=16, choices=Status.choices, default=Status.OPEN)
-    weight = models.PositiveSmallIntegerField(default=500)  # thousandths; see trust.reporter_weight
+    weight = models.PositiveSmallIntegerField(default=500)  # thousandths; see Reporter
     standing = models.CharField(max_length=16, choices=Standing.choices, default=Standing.TRUSTED)
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
@@ -75,11 +77,30 @@ class AbuseReport(models.Model):
 
 
 class Reporter(models.Model):
-    """Number of decisions that agreed and disagreed with the reports of a user."""
+    """Number of decisions that agreed and disagreed with the reports of a user.
+
+    The weight is the share of decisions that agreed, as the mean of a beta distribution with a prior of four decisions:
+    (agreed + 2) / (agreed + disagreed + 4). Without decisions it is 0.5, after one agreement 0.6, after one
+    disagreement 0.4.
+    """
 
     user = models.OneToOneField(User, on_delete=models.PROTECT, related_name="reporter", primary_key=True)
     agreed = models.PositiveIntegerField(default=0)
     disagreed = models.PositiveIntegerField(default=0)
 
     def __str__(self) -> str:
-        return f"{self.user_id}: {self.agreed} of {self.agreed + self.disagreed}"
+        return f"{self.user_id}: {self.agreed} of {self.decided}"
+
+    @property
+    def decided(self) -> int:
+        return self.agreed + self.disagreed
+
+    @property
+    def weight(self) -> int:
+        """Return the weight in thousandths, above 0 and below 1000."""
+        return round(1000 * (self.agreed + PRIOR_AGREED) / (self.decided + PRIOR_DECIDED))
+
+    @property
+    def percent(self) -> int:
+        """Return the weight in percent."""
+        return self.weight // 10

@@ -11,7 +11,6 @@ from commerce.moderation.models import AbuseReport, Appeal, Case, CaseVector, Co
 from commerce.moderation.models.reasons import DEFAULT_DUE_TIME
 from commerce.moderation.reportable_content import CONTENT_MODELS, Reportable
 from commerce.moderation.suggestions.reading import NO_ADVICE, CaseAdvice, count_alike, current_vectors, read_advice
-from commerce.moderation.trust import reporter_weight
 from shared.accounts.models import User
 
 MAX_COUNTED_CASES = 10_000
@@ -121,20 +120,11 @@ def _contents(kind: ContentKind, cases: Sequence[Case]) -> dict[int, Reportable]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReporterRecord:
-    """The decisions on a reporter's reports, and the current weight in thousandths."""
-
-    agreed: int
-    disagreed: int
-    weight: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class CaseReport:
     """A report of a case with the record of its reporter."""
 
     report: AbuseReport
-    reporter: ReporterRecord
+    reporter: Reporter
 
     @property
     def counts(self) -> bool:
@@ -163,6 +153,11 @@ class CaseFile:
     appeal: Appeal | None
     undoable: Decision | None
     advice: CaseAdvice = NO_ADVICE
+
+    @property
+    def counted(self) -> list[CaseReport]:
+        """Return the reports that count for automatic hiding."""
+        return [line for line in self.reports if line.counts]
 
 
 def read_case_file(item: QueueItem, *, now: datetime) -> CaseFile:
@@ -195,20 +190,13 @@ def case_reports(case: Case) -> list[CaseReport]:
         .order_by("-id")
     )
     return [
-        CaseReport(report=report, reporter=_record(getattr(report.user, "reporter", None)))
+        CaseReport(report=report, reporter=getattr(report.user, "reporter", None) or Reporter(user=report.user))
         for report in reports[:MAX_SHOWN_REPORTS]
     ]
 
 
 def _open_messages(reports: Sequence[CaseReport]) -> list[str]:
     return [line.report.message for line in reports if line.report.status == AbuseReport.Status.OPEN]
-
-
-def _record(reporter: Reporter | None) -> ReporterRecord:
-    agreed, disagreed = (reporter.agreed, reporter.disagreed) if reporter else (0, 0)
-    return ReporterRecord(
-        agreed=agreed, disagreed=disagreed, weight=reporter_weight(agreed=agreed, disagreed=disagreed)
-    )
 
 
 def author_history(author_id: int, *, now: datetime) -> AuthorHistory:

@@ -37,6 +37,10 @@ class Suggestion:
     precision: float
     measured: int
 
+    @property
+    def percent(self) -> int:
+        return int(self.precision * 100)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SimilarDecision:
@@ -44,6 +48,10 @@ class SimilarDecision:
 
     decision: Decision
     similarity: float
+
+    @property
+    def percent(self) -> int:
+        return int(self.similarity * 100)
 
     @property
     def text(self) -> str:

@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from commerce.moderation.trust import BRIGADE_WINDOW, MIN_BRIGADE_SIZE, is_brigade, report_standing, reporter_weight
+from commerce.moderation.models import Reporter
+from commerce.moderation.trust import BRIGADE_WINDOW, MIN_BRIGADE_SIZE, is_brigade, report_standing
 from tests.commerce.moderation.factories import DAY, MINUTE, NOON
 
 pytestmark = pytest.mark.no_database
@@ -15,13 +16,13 @@ pytestmark = pytest.mark.no_database
     [(0, 0, 500), (1, 0, 600), (0, 1, 400), (2, 2, 500), (8, 0, 833), (0, 8, 167), (96, 0, 980), (10**9, 0, 1000)],
 )
 def test_a_weight_is_the_share_of_agreement_with_a_prior_of_four_decisions(agreed: int, disagreed: int, expected: int):
-    assert reporter_weight(agreed=agreed, disagreed=disagreed) == expected
+    assert Reporter(agreed=agreed, disagreed=disagreed).weight == expected
 
 
 def test_a_weight_rises_with_agreement_and_falls_with_disagreement():
-    weights = [reporter_weight(agreed=agreed, disagreed=3) for agreed in range(50)]
+    weights = [Reporter(agreed=agreed, disagreed=3).weight for agreed in range(50)]
     assert weights == sorted(set(weights))
-    weights = [reporter_weight(agreed=3, disagreed=disagreed) for disagreed in range(50)]
+    weights = [Reporter(agreed=3, disagreed=disagreed).weight for disagreed in range(50)]
     assert weights == sorted(set(weights), reverse=True)
 
 
