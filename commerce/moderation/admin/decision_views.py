@@ -14,10 +14,10 @@ from django.utils.translation import gettext as _
 
 from commerce.moderation import services
 from commerce.moderation.admin.forms import BULK_ACTIONS, BulkDecisionForm, DecisionForm
-from commerce.moderation.admin.labels import ACTIONS, translate_error
 from commerce.moderation.admin.presenters import QueueRow
 from commerce.moderation.admin.queue_views import get_moderator, list_query
 from commerce.moderation.decisions import Action, DecisionMessage
+from commerce.moderation.labels import ACTIONS, translate_error
 from commerce.moderation.models import Case, Decision
 from commerce.moderation.queue.bulk import decide_case, decide_cases, preview_decision
 from commerce.moderation.queue.listing import queue_page

@@ -12,7 +12,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from commerce.catalog.models import Product
-from commerce.moderation.admin.labels import ACTIONS, KINDS
+from commerce.moderation.labels import ACTIONS, KINDS
 from commerce.moderation.models import Appeal, Reporter
 from commerce.moderation.queue.history import HISTORY_PAGES, EventKind, HistoryCursor, HistoryEvent
 from commerce.shops.models import Shop

@@ -10,7 +10,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from unfold.admin import ModelAdmin
 
-from commerce.moderation.admin.labels import KINDS
+from commerce.moderation.labels import KINDS
 from commerce.moderation.models import HoldingRule
 from commerce.moderation.queue.holding import MAX_EXAMPLES, preview_rule
 from commerce.reviews.models import Review

@@ -22,7 +22,7 @@ from commerce.moderation.admin import (
     statistics_views,
     transparency_views,
 )
-from commerce.moderation.admin.labels import ACTIONS, KINDS
+from commerce.moderation.labels import ACTIONS, KINDS
 from commerce.moderation.models import Case, Decision, DecisionTemplate, ReportReason
 from shared.api.admin.base import IndexedEmptyFieldListFilter, LargeTableAdmin, NoDeleteMixin, ReadOnlyAdminMixin
 

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.widgets import UnfoldAdminIntegerFieldWidget
 
 from commerce.moderation import sanctions
-from commerce.moderation.admin.labels import translate_error
+from commerce.moderation.labels import translate_error
 from commerce.moderation.models import Sanction
 from shared.accounts.models import User
 from shared.api.admin.base import LargeTableAdmin, NoDeleteMixin

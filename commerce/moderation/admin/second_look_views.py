@@ -12,9 +12,9 @@ from django.utils.translation import gettext as _
 
 from commerce.attachments.models import Attachment
 from commerce.attachments.records import attachment_record
-from commerce.moderation.admin.labels import KINDS, translate_error
 from commerce.moderation.admin.presenters import STARS
 from commerce.moderation.admin.queue_views import get_moderator
+from commerce.moderation.labels import KINDS, translate_error
 from commerce.moderation.models import SecondLook
 from commerce.moderation.queue.second_looks import BlindCase, decide_second_look, next_blind_case
 from shared.api.errors import ApiError

@@ -11,7 +11,7 @@ from django.utils.formats import number_format
 from django.utils.functional import lazy
 from django.utils.translation import gettext as _
 
-from commerce.moderation.admin.labels import short_age
+from commerce.moderation.labels import short_age
 from commerce.moderation.queue.listing import MAX_COUNTED_CASES, QueueFilters, filter_queue
 from shared.accounts.models import User
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from django.template import Library
 
-from commerce.moderation.admin.labels import ACTIONS, APPEAL_OUTCOMES, STANDINGS, Text, short_age
+from commerce.moderation.labels import ACTIONS, APPEAL_OUTCOMES, STANDINGS, Text, short_age
 
 register = Library()
 
