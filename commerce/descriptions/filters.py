@@ -1,8 +1,8 @@
-"""Query parameters of the list of drafts."""
+"""Query parameters of the lists of drafts and of jobs."""
 
 from django_filters import rest_framework as filters
 
-from commerce.descriptions.models import DescriptionDraft
+from commerce.descriptions.models import DescriptionDraft, DescriptionJob
 from shared.api.lists.filters import IntegerFilter, ListFilterSet
 
 
@@ -17,4 +17,14 @@ class DraftFilters(ListFilterSet):
 
     class Meta:
         model = DescriptionDraft
+        fields: list[str] = []
+
+
+class JobFilters(ListFilterSet):
+    search_fields = {"state": "state"}
+    order_fields = {name: name for name in ("id", "created_at", "ended_at")}
+    state = filters.ChoiceFilter(choices=DescriptionJob.State.choices, help_text="State of the jobs.")
+
+    class Meta:
+        model = DescriptionJob
         fields: list[str] = []

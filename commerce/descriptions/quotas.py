@@ -40,14 +40,6 @@ class QuotaStatus:
     resets_at: datetime
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuotaCharge:
-    """A number of descriptions charged to one row, which can be refunded."""
-
-    usage_id: int
-    count: int
-
-
 class QuotaExceeded(ApiError):
     """A request for more descriptions than the day's quota has left."""
 
@@ -71,21 +63,23 @@ def find_owner(*, user: User, product: Product | None) -> QuotaOwner:
     return QuotaOwner(shop_id=shop_id) if shop_id else QuotaOwner(user_id=user.pk)
 
 
-def charge(*, owner: QuotaOwner, now: datetime, count: int = 1) -> QuotaCharge:
-    """Charge this many descriptions to the day's quota. Raise QuotaExceeded and charge none if fewer are left."""
+def charge(*, owner: QuotaOwner, now: datetime, count: int = 1) -> int:
+    """Charge this many descriptions to the day's quota, and return the id of its row.
+
+    Raise QuotaExceeded and charge none if fewer are left.
+    """
     row, _ = QuotaUsage.objects.get_or_create(**owner.row_key(now))
     rows = QuotaUsage.objects.filter(pk=row.pk)
     if settings.DESCRIPTIONS_PER_DAY:
         rows = rows.filter(used__lte=settings.DESCRIPTIONS_PER_DAY - count)
     if not rows.update(used=F("used") + count):
         raise QuotaExceeded(get_status(owner=owner, now=now), now)
-    return QuotaCharge(usage_id=row.pk, count=count)
+    return row.pk
 
 
-def refund(charge: QuotaCharge) -> None:
-    """Return the charge to the day that it was made on."""
-    rows = QuotaUsage.objects.filter(pk=charge.usage_id, used__gte=charge.count)
-    rows.update(used=F("used") - charge.count)
+def refund(usage_id: int, count: int = 1) -> None:
+    """Return this many descriptions to the row of the day that they were charged on."""
+    QuotaUsage.objects.filter(pk=usage_id, used__gte=count).update(used=F("used") - count)
 
 
 def get_status(*, owner: QuotaOwner, now: datetime) -> QuotaStatus:

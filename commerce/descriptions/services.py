@@ -15,7 +15,7 @@ from commerce.descriptions import drafts, quotas
 from commerce.descriptions.models import DescriptionDraft, description_digest
 from commerce.descriptions.provider.client import FAILED, ProviderBusy, ProviderError
 from commerce.descriptions.provider.drawing import draw_best, text_provider
-from commerce.descriptions.quotas import QuotaCharge, QuotaExceeded, QuotaOwner
+from commerce.descriptions.quotas import QuotaExceeded, QuotaOwner
 from commerce.descriptions.text import prompts
 from commerce.descriptions.text.best_text import BestText
 from commerce.descriptions.text.plain_text import MAX_DESCRIPTION_LENGTH, plain_text, strip_invisible
@@ -172,26 +172,22 @@ class _ChargedCall:
 @asynccontextmanager
 async def _charge_call(owner: QuotaOwner, now: datetime) -> AsyncIterator[_ChargedCall]:
     """Charge a provider call to the quota, refund it if it fails, and translate the provider's errors."""
-    charge = await _charge(owner, now)
+    usage_id = await _charge(owner, now)
     call = _ChargedCall()
     try:
         yield call
-    except ProviderError as error:
+    except (ProviderError, ProviderBusy, DescriptionFailed) as error:
         call.is_billable = False
-        raise DescriptionFailed(str(error)) from None
-    except ProviderBusy:
-        call.is_billable = False
-        raise DescriptionsBusy from None
-    except DescriptionFailed:
-        call.is_billable = False
-        raise
+        if isinstance(error, DescriptionFailed):
+            raise
+        raise DescriptionsBusy if isinstance(error, ProviderBusy) else DescriptionFailed(str(error)) from None
     finally:
         if not call.is_billable:
-            await _run_shielded(run_in_request_thread(quotas.refund, charge))
+            await _run_shielded(run_in_request_thread(quotas.refund, usage_id))
 
 
-async def _charge(owner: QuotaOwner, now: datetime) -> QuotaCharge:
-    """Charge one description. If the client disconnects meanwhile, the charge is refunded."""
+async def _charge(owner: QuotaOwner, now: datetime) -> int:
+    """Charge one description and return the row's id. If the client disconnects meanwhile, the charge is refunded."""
     charging = asyncio.ensure_future(run_in_request_thread(quotas.charge, owner=owner, now=now))
     try:
         return await asyncio.shield(charging)
@@ -200,7 +196,7 @@ async def _charge(owner: QuotaOwner, now: datetime) -> QuotaCharge:
         raise
 
 
-async def _refund_when_charged(charging: "asyncio.Future[QuotaCharge]") -> None:
+async def _refund_when_charged(charging: "asyncio.Future[int]") -> None:
     with suppress(QuotaExceeded):
         await run_in_request_thread(quotas.refund, await charging)
 

@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
+from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
@@ -22,7 +23,7 @@ from commerce.descriptions.quotas import QuotaOwner
 from commerce.descriptions.services import Description
 from commerce.descriptions.text import prompts
 from commerce.descriptions.text.prompts import DescriptionRequest
-from commerce.descriptions.writer.marked_drafts import mark_drafts
+from commerce.descriptions.writer import mark_drafts
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 from shared.api.query_params import parse_integer
@@ -38,12 +39,12 @@ def json_view(view: AsyncView, *, may_use: Callable[[User], bool]) -> AsyncView:
 
     @require_POST
     @wraps(view)
-    async def wrapper(request: HttpRequest, **path: Any) -> HttpResponseBase:
+    async def wrapper(request: HttpRequest, **ids: Any) -> HttpResponseBase:
         user = await request.auser()
         if not (isinstance(user, User) and user.is_active and may_use(user)):
             return JsonResponse({"message": _("Sign in again.")}, status=403)
         try:
-            return await view(request, user, **path)
+            return await view(request, user, **ids)
         except ApiError as error:
             problem = error.problem
             return JsonResponse({"message": translate_error(error)}, status=problem.status, headers=problem.headers)
@@ -115,3 +116,13 @@ def _save_variants(
 
 def _form_error(form: Any) -> JsonResponse:
     return JsonResponse({"message": first_error(form)}, status=422)
+
+
+def writer_urls(*, prefix: str, name: str, may_use: Callable[[User], bool]) -> list[URLPattern]:
+    """Return the routes, whose names begin with `name`. The services check which products a user may change."""
+    return [
+        path(f"{prefix}write/<id:product_id>/", json_view(write, may_use=may_use), name=f"{name}_write"),
+        # Not `id`, which is never 0: the page's script replaces the 0 with the draft's id.
+        path(f"{prefix}<int:draft_id>/use/", json_view(use, may_use=may_use), name=f"{name}_use"),
+        path(f"{prefix}<int:draft_id>/discard/", json_view(discard, may_use=may_use), name=f"{name}_discard"),
+    ]

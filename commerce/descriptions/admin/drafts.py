@@ -15,8 +15,8 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import action
 
 from commerce.descriptions import drafts
+from commerce.descriptions.admin.draft_views import writer_urls
 from commerce.descriptions.admin.labels import describe_errors
-from commerce.descriptions.admin.writer_urls import writer_urls
 from commerce.descriptions.drafts import DraftDecision
 from commerce.descriptions.models import DescriptionDraft
 from shared.accounts.models import User

@@ -4,8 +4,8 @@ from django.urls import path
 from django.views.decorators.http import require_safe
 
 from commerce.analytics.dashboard.access import ALLOWED_ROLES, shop_users_only
+from commerce.descriptions.admin.draft_views import writer_urls
 from commerce.descriptions.admin.shop_views import list_texts, show_text
-from commerce.descriptions.admin.writer_urls import writer_urls
 
 urlpatterns = [
     path("dashboard/texts/", require_safe(shop_users_only(list_texts)), name="dashboard_texts"),

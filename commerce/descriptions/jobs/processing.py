@@ -34,7 +34,6 @@ from commerce.descriptions.provider.batches import (
 )
 from commerce.descriptions.provider.client import SAMPLING_PARAMS, ProviderBusy, ProviderError
 from commerce.descriptions.provider.drawing import draw_best
-from commerce.descriptions.quotas import QuotaCharge
 from commerce.descriptions.text import prompts
 from commerce.descriptions.text.best_text import BestText
 from commerce.descriptions.text.prompts import DescriptionRequest
@@ -254,7 +253,7 @@ def _save_items(items: Sequence[JobItem]) -> None:
     JobItem.objects.bulk_update(items, ["state", "error", "draft"])
     counts = Counter(item.quota_usage_id for item in items if item.state != JobItem.State.WRITTEN)
     for usage_id in sorted(counts):
-        quotas.refund(QuotaCharge(usage_id=usage_id, count=counts[usage_id]))
+        quotas.refund(usage_id, counts[usage_id])
 
 
 def _update_counts(job: DescriptionJob) -> None:

@@ -129,6 +129,6 @@ def _charge_quotas(products: Sequence[Product], now: datetime) -> Mapping[int, i
     """Return the usage rows by shop. Rows are locked in one order, so that two jobs cannot deadlock."""
     shop_ids = [product.shop_id for product in products]
     return {
-        shop_id: quotas.charge(owner=QuotaOwner(shop_id=shop_id), now=now, count=shop_ids.count(shop_id)).usage_id
+        shop_id: quotas.charge(owner=QuotaOwner(shop_id=shop_id), now=now, count=shop_ids.count(shop_id))
         for shop_id in sorted(set(shop_ids))
     }

@@ -10,8 +10,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from commerce.descriptions import schema
+from commerce.descriptions.filters import JobFilters
 from commerce.descriptions.jobs import services, webhooks
-from commerce.descriptions.jobs.filters import JobFilters
 from commerce.descriptions.jobs.serializers import JobDetailSerializer, JobSerializer, NewJobSerializer
 from commerce.descriptions.models import DescriptionJob
 from shared.accounts.permissions import HasRole

@@ -11,8 +11,7 @@ from commerce.descriptions import quotas
 from commerce.descriptions.models import DescriptionDraft
 from commerce.descriptions.options import LENGTHS, TONES
 from commerce.descriptions.quotas import QuotaOwner
-from commerce.descriptions.writer.keywords import propose_keywords
-from commerce.descriptions.writer.marked_drafts import mark_drafts
+from commerce.descriptions.writer import mark_drafts, propose_keywords
 
 MAX_SHOWN_DRAFTS = 5
 

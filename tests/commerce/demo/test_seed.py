@@ -15,7 +15,7 @@ from commerce.attributes.models import Attribute
 from commerce.catalog.models import Category, Product, Tag, Variation
 from commerce.demo.services import seed_small
 from commerce.demo.small_data import MORE_PRODUCTS, PRODUCTS
-from commerce.descriptions.writer.keywords import propose_keywords
+from commerce.descriptions.writer import propose_keywords
 from commerce.moderation.models import AbuseReport, Case, Decision
 from commerce.moderation.queue.second_looks import next_blind_case, second_look_figures
 from commerce.orders.models import Order

@@ -106,11 +106,11 @@ def test_quota_resets_at_midnight_utc(shop: Shop, settings: Settings):
     quotas.charge(owner=quota_owner, now=before_midnight, count=2)
     with pytest.raises(QuotaExceeded) as raised:
         quotas.charge(owner=quota_owner, now=before_midnight)
-    charge = quotas.charge(owner=quota_owner, now=before_midnight + timedelta(seconds=1))
+    usage_id = quotas.charge(owner=quota_owner, now=before_midnight + timedelta(seconds=1))
 
     assert raised.value.problem.headers == {"Retry-After": "1"}
     assert quotas.get_status(owner=quota_owner, now=before_midnight).used == 2
-    quotas.refund(charge)
+    quotas.refund(usage_id)
     assert quotas.get_status(owner=quota_owner, now=before_midnight + timedelta(seconds=1)).used == 0
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from commerce.attributes.models import AttributeValue
 from commerce.catalog.models import Product
-from commerce.descriptions.writer.keywords import MAX_PROPOSED_KEYWORDS, propose_keywords
+from commerce.descriptions.writer import MAX_PROPOSED_KEYWORDS, propose_keywords
 from commerce.shops.models import Shop
 from tests.commerce.attributes.conftest import make_attribute
 from tests.commerce.catalog.factories import make_product

@@ -1,1 +1,0 @@
-"""Data of the description writer on the product form: proposed keywords, and drafts with marks."""
