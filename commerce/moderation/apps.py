@@ -12,7 +12,7 @@ class ModerationConfig(AppConfig):
     verbose_name = "Moderation"
 
     def ready(self) -> None:
-        create = import_module("commerce.moderation.models.default_reasons").create_default_reasons
+        create = import_module("commerce.moderation.models.reasons").create_default_reasons
         post_migrate.connect(create, sender=self, dispatch_uid="moderation_default_reasons")
         hooks = import_module("commerce.reviews.moderation_hooks").hooks
         hooks.take_down = import_module("commerce.moderation.services").accept_report

@@ -12,7 +12,7 @@ from django.db.models import F
 
 from commerce.moderation.cases import find_case, recount, set_state
 from commerce.moderation.models import AbuseReport, Case, ContentKind, Decision, Reporter, SecondLook
-from commerce.moderation.models.message_placeholders import fill_placeholders
+from commerce.moderation.models.reasons import fill_placeholders
 from commerce.moderation.models.snapshots import content_record, report_record, state_record
 from commerce.moderation.notices.creation import create_notices
 from commerce.moderation.reportable_content import Reportable

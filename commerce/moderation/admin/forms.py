@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from commerce.moderation.decisions import DecisionMessage
 from commerce.moderation.models import Case, ContentKind, Decision, DecisionTemplate, ReportReason
-from commerce.moderation.models.message_placeholders import unknown_placeholders
+from commerce.moderation.models.reasons import unknown_placeholders
 from commerce.moderation.queue.bulk import MAX_BULK_CASES
 from commerce.moderation.queue.listing import QUEUE_ORDERS, QueueFilters
 from commerce.shops.models import Shop

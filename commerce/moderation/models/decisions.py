@@ -1,7 +1,9 @@
-"""Decisions of moderators and of rules."""
+"""Decisions of moderators and of rules, appeals against them and second looks at them."""
 
 from datetime import datetime
+from typing import Self
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 from django.utils.translation import gettext_lazy as _
@@ -65,3 +67,94 @@ class Decision(models.Model):
 
     def can_be_undone(self, now: datetime) -> bool:
         return self.undone_at is None and now < self.undo_until
+
+
+class AppealQuerySet(models.QuerySet["Appeal"]):
+    def for_user(self, user: User) -> Self:
+        """Return the appeals that this user made."""
+        return self.filter(author=user)
+
+
+class Appeal(models.Model):
+    """An author's appeal against a removal; each removal has one at most."""
+
+    class Status(models.TextChoices):
+        OPEN = "open"
+        KEPT = "kept", "The content stays down"
+        OVERTURNED = "overturned", "The content is back"
+
+    case = models.ForeignKey(Case, on_delete=models.PROTECT, related_name="appeals")
+    decision = models.OneToOneField(Decision, on_delete=models.PROTECT, related_name="appeal")
+    author = models.ForeignKey(User, on_delete=models.PROTECT, related_name="appeals")
+    message = models.TextField()
+    status = models.CharField(max_length=16, choices=Status.choices, default=Status.OPEN)
+    result = models.ForeignKey(Decision, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
+    created_at = models.DateTimeField()
+    decided_at = models.DateTimeField(null=True)
+
+    objects = AppealQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(status="open", result__isnull=True, decided_at__isnull=True)
+                | Q(status__in=["kept", "overturned"], result__isnull=False, decided_at__isnull=False),
+                name="commerce_appeal_decided_or_open",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"Appeal {self.pk}: {self.status}"
+
+
+class SecondLookQuerySet(models.QuerySet["SecondLook"]):
+    def sample(self, decision: Decision) -> None:
+        """Create the second look at a moderator's verdict about reports, if the id of the decision is sampled."""
+        interval = settings.MODERATION_SECOND_LOOK_INTERVAL
+        is_verdict = decision.action in (Decision.Action.ACCEPTED, Decision.Action.REJECTED)
+        if interval and decision.pk % interval == 0 and is_verdict and decision.moderator_id and decision.reports_count:
+            self.create(decision=decision, created_at=decision.created_at)
+
+    def standing(self) -> Self:
+        """Return the second looks at decisions that were not undone."""
+        return self.filter(decision__undone_at=None)
+
+    def open_for(self, moderator: User) -> Self:
+        """Return what this moderator may decide: what nobody has, and neither an own decision nor own content."""
+        others = self.standing().filter(verdict=SecondLook.Verdict.NONE).exclude(decision__moderator=moderator)
+        return others.exclude(decision__author=moderator).order_by("id")
+
+
+class SecondLook(models.Model):
+    """A decision that another moderator decides again. Its verdict changes nothing but the statistics."""
+
+    class Verdict(models.TextChoices):
+        NONE = "", "Open"
+        ACCEPTED = "accepted", "Would take it down"
+        REJECTED = "rejected", "Would keep it"
+
+    decision = models.OneToOneField(Decision, on_delete=models.PROTECT, related_name="second_look")
+    verdict = models.CharField(max_length=16, choices=Verdict.choices, default=Verdict.NONE, blank=True)
+    moderator = models.ForeignKey(User, on_delete=models.PROTECT, null=True, related_name="+", db_index=False)
+    created_at = models.DateTimeField()
+    decided_at = models.DateTimeField(null=True)
+
+    objects = SecondLookQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(verdict="", moderator=None, decided_at=None)
+                | Q(verdict__in=["accepted", "rejected"], moderator__isnull=False, decided_at__isnull=False),
+                name="commerce_second_look_decided_or_open",
+            )
+        ]
+        indexes = [
+            models.Index(fields=["id"], condition=Q(verdict=""), name="commerce_second_look_open"),
+            models.Index(fields=["-decided_at"], name="commerce_second_look_decided"),
+        ]
+
+    def __str__(self) -> str:
+        return f"Second look at decision {self.decision_id}: {self.verdict or 'open'}"

@@ -1,17 +1,21 @@
-"""Reasons that reporters choose from, and templates of the texts that moderators send."""
+"""Reasons that reporters choose from, and templates of the texts that moderators send, with their placeholders."""
 
+import re
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
+from django.apps import apps as installed_apps
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator, validate_slug
 from django.db import models
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_noop
 from django.utils.translation import gettext_lazy as _
-
-from commerce.moderation.models.message_placeholders import unknown_placeholders
 
 DEFAULT_DUE_TIME = timedelta(days=3)  # of reports without a reason
 MAX_TEMPLATE_LENGTH = 1_500
+PLACEHOLDERS = frozenset({"product", "shop", "appeal_days"})
+PLACEHOLDER = re.compile(r"\{([^{}\s]{1,40})\}")
 
 
 class ReportReason(models.Model):
@@ -81,3 +85,41 @@ class DecisionTemplate(models.Model):
         if unknown := unknown_placeholders(self.text):
             message = _("Nothing fills %(unknown)s. Use {product}, {shop} or {appeal_days}.")
             raise ValidationError({"text": message % {"unknown": ", ".join(unknown)}})
+
+
+def unknown_placeholders(text: str) -> list[str]:
+    """Return the placeholders of a text that nothing fills, with their braces."""
+    return list(dict.fromkeys(f"{{{name}}}" for name in PLACEHOLDER.findall(text) if name not in PLACEHOLDERS))
+
+
+def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
+    """Return the text with the values of its placeholders. Placeholders inside a value stay as they are."""
+    return PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), text)
+
+
+# Code, name, severity, hours until due.
+DEFAULT_REASONS = (
+    ("spam", gettext_noop("Spam or advertising"), ReportReason.Severity.LOW, 72),
+    ("harassment", gettext_noop("Harassment"), ReportReason.Severity.HIGH, 24),
+    ("hate", gettext_noop("Hate"), ReportReason.Severity.CRITICAL, 4),
+    ("sexual", gettext_noop("Sexual content"), ReportReason.Severity.HIGH, 24),
+    ("illegal", gettext_noop("Illegal content"), ReportReason.Severity.CRITICAL, 4),
+    ("off_topic", gettext_noop("Off topic"), ReportReason.Severity.LOW, 72),
+    ("fake", gettext_noop("Fake"), ReportReason.Severity.MEDIUM, 48),
+    ("personal_data", gettext_noop("Personal data"), ReportReason.Severity.HIGH, 12),
+    ("other", gettext_noop("Something else"), ReportReason.Severity.LOW, 72),
+)
+
+
+def create_default_reasons(*, using: str = "default", apps: Any = installed_apps, **signal: Any) -> None:
+    """Create the reasons after a migration, unless there are some or the migration was to a time before them."""
+    try:
+        model = apps.get_model("commerce_moderation", "ReportReason")
+    except LookupError:
+        return
+    reasons = model._default_manager.using(using)
+    if not reasons.exists():
+        reasons.bulk_create(
+            model(code=code, name=name, severity=severity, due_hours=hours, position=position)
+            for position, (code, name, severity, hours) in enumerate(DEFAULT_REASONS, start=1)
+        )

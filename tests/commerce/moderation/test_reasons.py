@@ -9,8 +9,12 @@ from django.utils import translation
 
 from commerce.moderation.decisions import DecisionMessage
 from commerce.moderation.models import AbuseReport, DecisionTemplate, ReportReason
-from commerce.moderation.models.default_reasons import DEFAULT_REASONS, create_default_reasons
-from commerce.moderation.models.message_placeholders import fill_placeholders, unknown_placeholders
+from commerce.moderation.models.reasons import (
+    DEFAULT_REASONS,
+    create_default_reasons,
+    fill_placeholders,
+    unknown_placeholders,
+)
 from commerce.moderation.queue.listing import QueueFilters, filter_queue
 from commerce.moderation.services import accept_report, file_report
 from commerce.reviews.models import Question, Review
