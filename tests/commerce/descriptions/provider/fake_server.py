@@ -83,8 +83,11 @@ class ProviderServer:
             self.requests.append(body)
             self._request_received.notify_all()
         name = head.split("/")[1]
-        behavior = BEHAVIORS[self.selected if name == "selected" else name]
-        working = asyncio.ensure_future(behavior(self, writer))
+        name = self.selected if name == "selected" else name
+        if name in RESPONSES:
+            writer.write(RESPONSES[name])
+            return
+        working = asyncio.ensure_future(BEHAVIORS[name](self, writer))
         disconnect = asyncio.ensure_future(reader.read())
         await asyncio.wait({working, disconnect}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
@@ -152,7 +155,7 @@ async def several_endless(server: ProviderServer, writer: asyncio.StreamWriter) 
 
 async def one_only(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
     if server.requests[-1].get("n", 1) > 1:
-        await refusal_400(server, writer)
+        writer.write(RESPONSES["refusal_400"])
     else:
         await good(server, writer)
 
@@ -185,61 +188,11 @@ async def drip(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0.02)
 
 
-async def error_500(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
-    body = json.dumps({"error": {"message": PROVIDER_SECRET}}).encode()
-    writer.write(http_response("500 Oops", body, Content_Type="application/json"))
-
-
-async def refusal_400(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
-    writer.write(http_response("400 No", b'{"error": {"message": "too long"}}', Content_Type="application/json"))
-
-
-async def unknown_model_404(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
-    writer.write(http_response("404 No", b'{"error": {"message": "no model"}}', Content_Type="application/json"))
-
-
 async def flaky(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
     if len(server.requests) % 2:
         writer.write(http_response("503 Later", b"{}", Retry_After="0"))
     else:
         await good(server, writer)
-
-
-async def garbage(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
-    writer.write(http_response("200 OK", b"<html>" + b"\xff\x00" * 500, Content_Type="text/html"))
-
-
-async def wrong_shapes(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
-    writer.write(STREAM_HEAD + b'data: {"choices": "none"}\n\ndata: [1, 2]\n\n')
-
-
-async def broken_json(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
-    writer.write(STREAM_HEAD + b'data: {"choices"\n\n')
-
-
-async def no_http(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"SSH-2.0-OpenSSH_9.2\r\n")
-
-
-async def error_event(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
-    error = json.dumps({"error": {"message": PROVIDER_SECRET}}).encode()
-    writer.write(STREAM_HEAD + chunk(" The") + b"data: " + error + b"\n\n")
-
-
-async def truncated(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
-    writer.write(STREAM_HEAD + chunk(" The Velmo"))
-
-
-async def wordless(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
-    writer.write(STREAM_HEAD + chunk(" ") + chunk(None, "stop") + b"data: [DONE]\n\n")
-
-
-async def filtered(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
-    writer.write(STREAM_HEAD + chunk(" The Velmo") + chunk(None, "content_filter") + b"data: [DONE]\n\n")
-
-
-async def refusal_422(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
-    writer.write(http_response("422 No", b'{"error": {"message": "not this"}}', Content_Type="application/json"))
 
 
 async def endless_line(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
@@ -259,40 +212,30 @@ async def redirect(server: ProviderServer, writer: asyncio.StreamWriter) -> None
     writer.write(http_response("307 Over there", b"", Location=server.url("good") + "/chat/completions"))
 
 
-async def unauthorized(server: ProviderServer, writer: asyncio.StreamWriter) -> None:
-    writer.write(
-        http_response("401 Who", b'{"error": {"message": "bad key sk-canary"}}', Content_Type="application/json")
-    )
+def refusal(status: str, message: str) -> bytes:
+    return http_response(status, json.dumps({"error": {"message": message}}).encode(), Content_Type="application/json")
 
 
-BEHAVIORS: dict[str, Behavior] = {
-    function.__name__: function
-    for function in (
-        good,
-        slow,
-        several,
-        several_endless,
-        one_only,
-        echo,
-        endless_text,
-        silent,
-        drip,
-        error_500,
-        refusal_400,
-        unknown_model_404,
-        flaky,
-        garbage,
-        wrong_shapes,
-        broken_json,
-        no_http,
-        error_event,
-        truncated,
-        wordless,
-        filtered,
-        refusal_422,
-        endless_line,
-        compressed,
-        redirect,
-        unauthorized,
-    )
+# Behaviors that write the same bytes to every client.
+RESPONSES = {
+    "error_500": refusal("500 Oops", PROVIDER_SECRET),
+    "refusal_400": refusal("400 No", "too long"),
+    "refusal_422": refusal("422 No", "not this"),
+    "unknown_model_404": refusal("404 No", "no model"),
+    "unauthorized": refusal("401 Who", "bad key sk-canary"),
+    "garbage": http_response("200 OK", b"<html>" + b"\xff\x00" * 500, Content_Type="text/html"),
+    "wrong_shapes": STREAM_HEAD + b'data: {"choices": "none"}\n\ndata: [1, 2]\n\n',
+    "broken_json": STREAM_HEAD + b'data: {"choices"\n\n',
+    "no_http": b"SSH-2.0-OpenSSH_9.2\r\n",
+    "error_event": STREAM_HEAD + chunk(" The") + f'data: {{"error": {{"message": "{PROVIDER_SECRET}"}}}}\n\n'.encode(),
+    "truncated": STREAM_HEAD + chunk(" The Velmo"),
+    "wordless": STREAM_HEAD + chunk(" ") + chunk(None, "stop") + b"data: [DONE]\n\n",
+    "filtered": STREAM_HEAD + chunk(" The Velmo") + chunk(None, "content_filter") + b"data: [DONE]\n\n",
 }
+BEHAVIORS: dict[str, Behavior] = {
+    behavior.__name__: behavior
+    for behavior in (
+        good, slow, several, several_endless, one_only, echo, endless_text, silent, drip, flaky, endless_line,
+        compressed, redirect,
+    )
+}  # fmt: skip

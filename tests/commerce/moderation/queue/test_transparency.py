@@ -189,7 +189,7 @@ def test_the_page_and_the_file_are_for_moderators(decided: None, owner: User, cu
         shown.content.decode()
     )
     assert shown.context["report"].statements == 4
-    assert [line.statement.puid for line in shown.context["statements"]]
+    assert [statement.puid for statement in shown.context["statements"]]
     assert sent.headers["Content-Disposition"] == (
         'attachment; filename="statements-of-reasons-2026-05-01-2026-05-31.csv"'
     )
