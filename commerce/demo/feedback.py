@@ -1,6 +1,5 @@
 """Reviews, questions and abuse reports by the demo's customers, and decisions about them."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -32,13 +31,15 @@ from commerce.moderation.models import (
 )
 from commerce.moderation.queue.second_looks import decide_second_look
 from commerce.moderation.sanctions import appeal_sanction, impose_sanction
-from commerce.moderation.services import accept_report, file_report, hide_content, reject_report
+from commerce.moderation.services import decide, file_report
 from commerce.moderation.undo import undo_decision
 from commerce.orders.models import Order, OrderLine
 from commerce.reviews.models import Question, Review
 from commerce.reviews.services import answer_question, ask_question, write_review
 from shared.accounts.models import User
 from shared.api.errors import ApiError
+
+Action = Decision.Action
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,14 +131,12 @@ def seed_decisions(*, moderator: User, colleague: User, now: datetime) -> None:
     if Decision.objects.exists():
         return
     cases = list(Case.objects.filter(state=Case.State.OPEN).order_by("newest_at", "id"))
-    for decide, case in zip(
-        cycle((accept_report, accept_report, reject_report)), cases[: len(cases) // 2], strict=False
-    ):
-        _decide(decide, case, moderator, now)
+    for action, case in zip(cycle((Action.ACCEPTED, Action.ACCEPTED, Action.REJECTED)), cases[: len(cases) // 2]):
+        _decide(action, case, moderator, now)
     if waiting := cases[len(cases) // 2 :]:
-        decision = _decide(accept_report, waiting[0], moderator, now)
+        decision = _decide(Action.ACCEPTED, waiting[0], moderator, now)
         undo_decision(decision_id=decision.pk, moderator=moderator, now=decision.created_at + timedelta(minutes=1))
-        _decide(hide_content, waiting[-1], moderator, now)
+        _decide(Action.HIDDEN, waiting[-1], moderator, now)
     _take_second_looks(colleague, now)
     _appeal(now)
     _sanction_authors(moderator, now)
@@ -146,7 +145,7 @@ def seed_decisions(*, moderator: User, colleague: User, now: datetime) -> None:
 
 
 def _take_second_looks(colleague: User, now: datetime) -> None:
-    verdicts = (Decision.Action.ACCEPTED, Decision.Action.REJECTED)
+    verdicts = (Action.ACCEPTED, Action.REJECTED)
     decisions = Decision.objects.filter(action__in=verdicts, undone_at=None, second_look=None).exclude(author=colleague)
     for decision, agrees in zip(decisions.order_by("id"), SECOND_LOOKS, strict=False):
         look = SecondLook.objects.create(decision=decision, created_at=decision.created_at)
@@ -165,7 +164,7 @@ def _appeal(now: datetime) -> None:
 
 def _sanction_authors(moderator: User, now: datetime) -> None:
     """Impose one sanction of each kind on authors of removed content, and let one of them appeal."""
-    authors = Decision.objects.filter(action=Decision.Action.ACCEPTED, undone_at=None).exclude(author=moderator)
+    authors = Decision.objects.filter(action=Action.ACCEPTED, undone_at=None).exclude(author=moderator)
     author_ids = list(dict.fromkeys(authors.order_by("id").values_list("author_id", flat=True)))
     for author_id, (kind, days, reason) in zip(author_ids, SANCTIONS, strict=False):
         sanction = impose_sanction(
@@ -193,9 +192,9 @@ def _hold_a_question(now: datetime) -> None:
             ask_question(user=asked.user, product_id=asked.product_id, question=HELD_QUESTION, now=now)
 
 
-def _decide(decide: Callable[..., Decision], case: Case, moderator: User, now: datetime) -> Decision:
+def _decide(action: str, case: Case, moderator: User, now: datetime) -> Decision:
     decided_at = min(now, (case.newest_at or now) + timedelta(minutes=40))
-    return decide(model_type=case.model_type, model_id=case.model_id, moderator=moderator, now=decided_at)
+    return decide(action, model_type=case.model_type, model_id=case.model_id, moderator=moderator, now=decided_at)
 
 
 def _write_reviews(random: Random, count: int, now: datetime) -> None:

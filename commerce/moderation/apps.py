@@ -1,5 +1,6 @@
 """The moderation app, which registers its hooks with reviews."""
 
+from functools import partial
 from importlib import import_module
 
 from django.apps import AppConfig
@@ -15,7 +16,7 @@ class ModerationConfig(AppConfig):
         create = import_module("commerce.moderation.models.reasons").create_default_reasons
         post_migrate.connect(create, sender=self, dispatch_uid="moderation_default_reasons")
         hooks = import_module("commerce.reviews.moderation_hooks").hooks
-        hooks.take_down = import_module("commerce.moderation.services").accept_report
+        hooks.take_down = partial(import_module("commerce.moderation.services").decide, "accepted")
         hooks.withdraw_case = import_module("commerce.moderation.cases").withdraw_case
         hooks.check_may_write = import_module("commerce.moderation.sanctions").check_may_write
         holding = import_module("commerce.moderation.queue.holding")

@@ -3,6 +3,7 @@
 Of several concurrent decisions on the same content, one succeeds.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -10,7 +11,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
-from commerce.moderation.cases import add_report, find_case, open_reports
+from commerce.moderation.cases import add_report, open_reports
 from commerce.moderation.decisions import (
     NO_MESSAGE,
     Action,
@@ -92,7 +93,8 @@ def _hide_if_due(case: Case, content: Reportable, now: datetime) -> None:
 
 
 @transaction.atomic
-def accept_report(
+def decide(
+    action: str,
     *,
     model_type: str,
     model_id: int,
@@ -101,49 +103,48 @@ def accept_report(
     message: DecisionMessage = NO_MESSAGE,
     may_overrule: bool = False,
 ) -> Decision:
-    """Take the content down and mark its reports as accepted.
+    """Make a moderator's decision about a review or question: one of `EFFECTS`, or `restored`.
 
-    Raises ContentNotFound, also for content that is down already, and Conflict right after another decision unless
-    `may_overrule`, which the API sets: its clients show no decision that could have been missed.
+    Raises ContentNotFound, also for content that is down unless it is escalated or restored, ApiError 403 as
+    `check_moderator` does, and Conflict where the action is impossible, and right after another decision unless
+    `may_overrule`, which the API sets: its clients show no decision that could have been missed. With it, content that
+    was rejected already stays as it is, and its last decision is returned.
     """
-    pending = _begin(Action.ACCEPTED, model_type, model_id, moderator, now, message, may_overrule=may_overrule)
+    kind = parse_kind(model_type)
+    content = lock_content(kind, model_id, deleted=action in (Action.ESCALATED, Action.RESTORED))
+    case = get_or_create_case(kind, content, now)
+    if may_overrule and action == Action.REJECTED and case.state == Case.State.REJECTED and case.last_decision:
+        return case.last_decision
+    if action == Action.ESCALATED:
+        _check_escalation(case)
+    elif action == Action.RESTORED and case.state != Case.State.ACCEPTED:
+        raise Conflict("Only content that a moderator took down and that has no open appeal can be restored.")
+    elif not may_overrule:
+        check_no_recent_decision(case, action, now)
+    if action == Action.RESTORED:
+        return restore_locked_content(action, case, content, moderator=moderator, message=message, now=now)
+    reports = list(open_reports(case))
+    pending = begin_decision(action, case, content, reports, moderator=moderator, message=message, now=now)
+    return EFFECTS[action](pending, now)
+
+
+def _accept(pending: PendingDecision, now: datetime) -> Decision:
+    """Take the content down and mark its reports as accepted."""
     set_visibility(pending.content, deleted_at=now, hidden_at=None, now=now)
     open_reports(pending.case).update(status=AbuseReport.Status.ACCEPTED, updated_at=now)
     return finish_decision(pending, Case.State.ACCEPTED, now=now)
 
 
-@transaction.atomic
-def reject_report(
-    *,
-    model_type: str,
-    model_id: int,
-    moderator: User,
-    now: datetime,
-    message: DecisionMessage = NO_MESSAGE,
-    may_overrule: bool = False,
-) -> Decision:
-    """Keep the content, show it if it was hidden, and delete its reports. Raises the errors of `accept_report`.
-
-    With `may_overrule`, content that was rejected already stays as it is, and its last decision is returned.
-    """
-    if may_overrule and (made := _find_standing_rejection(model_type, model_id)):
-        return made
-    pending = _begin(Action.REJECTED, model_type, model_id, moderator, now, message, may_overrule=may_overrule)
-    _show(pending, now)
+def _reject(pending: PendingDecision, now: datetime) -> Decision:
+    """Keep the content, show it if it was hidden, and delete its reports."""
+    _show_content(pending, now)
     open_reports(pending.case).delete()
     update_report_count(pending.case, pending.content)
     return finish_decision(pending, Case.State.REJECTED, now=now)
 
 
-@transaction.atomic
-def hide_content(
-    *, model_type: str, model_id: int, moderator: User, now: datetime, message: DecisionMessage = NO_MESSAGE
-) -> Decision:
-    """Hide reported content for now, or confirm that it was hidden automatically. The case waits on.
-
-    Raises ContentNotFound, and Conflict if a moderator hid it before or no report is open.
-    """
-    pending = _begin(Action.HIDDEN, model_type, model_id, moderator, now, message)
+def _hide(pending: PendingDecision, now: datetime) -> Decision:
+    """Hide reported content for now, or confirm that it was hidden automatically. The case waits on."""
     if pending.case.state != Case.State.OPEN:
         raise Conflict("Only content with open reports can be hidden for now.")
     if pending.case.is_hidden_by_moderator():
@@ -156,75 +157,44 @@ def hide_content(
     )
 
 
-@transaction.atomic
-def show_content(
-    *, model_type: str, model_id: int, moderator: User, now: datetime, message: DecisionMessage = NO_MESSAGE
-) -> Decision:
-    """Show hidden content again. Its reports wait on, and it is never hidden automatically again.
-
-    Raises ContentNotFound, and Conflict if it is not hidden.
-    """
-    pending = _begin(Action.SHOWN, model_type, model_id, moderator, now, message)
+def _show(pending: PendingDecision, now: datetime) -> Decision:
+    """Show hidden content again. Its reports wait on, and it is never hidden automatically again."""
     if pending.content.hidden_at is None:
         raise Conflict("This is not hidden.")
-    _show(pending, now)
+    _show_content(pending, now)
     pending.case.is_cleared = True
     return finish_decision(pending, pending.case.state, now=now)
 
 
-@transaction.atomic
-def warn_author(
-    *, model_type: str, model_id: int, moderator: User, now: datetime, message: DecisionMessage = NO_MESSAGE
-) -> Decision:
-    """Send `message.reason` to the author; content and reports stay as they are.
-
-    Raises ContentNotFound, and Conflict right after another warning.
-    """
-    pending = _begin(Action.WARNED, model_type, model_id, moderator, now, message)
+def _leave(pending: PendingDecision, now: datetime) -> Decision:
+    """Leave content and reports as they are: a warning sends the reason, an escalation leaves it to a super admin."""
     return finish_decision(pending, pending.case.state, hiding=pending.case.hiding, now=now)
 
 
-@transaction.atomic
-def escalate_case(
-    *, model_type: str, model_id: int, moderator: User, now: datetime, message: DecisionMessage = NO_MESSAGE
-) -> Decision:
-    """Leave a case to a super admin; it waits on, and other moderators can no longer decide about it.
+EFFECTS: Mapping[str, Callable[[PendingDecision, datetime], Decision]] = {
+    Action.ACCEPTED: _accept,
+    Action.REJECTED: _reject,
+    Action.HIDDEN: _hide,
+    Action.SHOWN: _show,
+    Action.WARNED: _leave,
+    Action.ESCALATED: _leave,
+}
 
-    Raises ContentNotFound, and Conflict for a case that does not wait or is escalated already.
-    """
-    kind = parse_kind(model_type)
-    content = lock_content(kind, model_id, deleted=True)
-    case = get_or_create_case(kind, content, now)
+
+def _check_escalation(case: Case) -> None:
     if not case.is_waiting:
         raise Conflict("Only a case that waits for a decision can be escalated.")
     if case.is_escalated:
         raise Conflict("This is escalated already.")
-    reports = list(open_reports(case))
-    pending = begin_decision(Action.ESCALATED, case, content, reports, moderator=moderator, message=message, now=now)
-    return finish_decision(pending, case.state, hiding=case.hiding, now=now)
-
-
-@transaction.atomic
-def restore_content(
-    *, model_type: str, model_id: int, moderator: User, now: datetime, message: DecisionMessage = NO_MESSAGE
-) -> Decision:
-    """Restore content that was taken down at any time, and delete its accepted reports.
-
-    Raises ContentNotFound, and Conflict if no moderator took it down or its author has written another one since.
-    """
-    kind = parse_kind(model_type)
-    content = lock_content(kind, model_id, deleted=True)
-    case = get_or_create_case(kind, content, now)
-    if case.state != Case.State.ACCEPTED:
-        raise Conflict("Only content that a moderator took down and that has no open appeal can be restored.")
-    check_no_recent_decision(case, Action.RESTORED, now)
-    return restore_locked_content(Action.RESTORED, case, content, moderator=moderator, message=message, now=now)
 
 
 def restore_locked_content(
     action: str, case: Case, content: Reportable, *, moderator: User, message: DecisionMessage, now: datetime
 ) -> Decision:
-    """Restore content that the caller has locked, for `restore_content` and for overturned appeals."""
+    """Restore content that the caller has locked, for `decide` and for overturned appeals, and delete its reports.
+
+    Raises Conflict if its author has written another one since.
+    """
     accepted = AbuseReport.objects.of(case.model_type, case.model_id).filter(status=AbuseReport.Status.ACCEPTED)
     pending = begin_decision(action, case, content, list(accepted), moderator=moderator, message=message, now=now)
     set_visibility(content, deleted_at=None, hidden_at=None, now=now)
@@ -252,7 +222,7 @@ def delete_report(*, report_id: int, moderator: User, now: datetime) -> Decision
     update_report_count(case, content)
     if case.state != Case.State.OPEN or open_reports(case).exists():
         return finish_decision(pending, case.state, hiding=case.hiding, now=now)
-    _show(pending, now)
+    _show_content(pending, now)
     return finish_decision(pending, Case.State.CLOSED, now=now)
 
 
@@ -286,34 +256,7 @@ def release_case(*, case_id: int, moderator: User) -> None:
     Case.objects.filter(pk=case_id, claimed_by=moderator).update(claimed_by=None, claimed_until=None)
 
 
-def _find_standing_rejection(model_type: str, model_id: int) -> Decision | None:
-    """Return the last decision of locked content whose reports were rejected and that nobody has reported since."""
-    kind = parse_kind(model_type)
-    lock_content(kind, model_id)
-    case = find_case(kind, model_id)
-    return case.last_decision if case is not None and case.state == Case.State.REJECTED else None
-
-
-def _begin(
-    action: str,
-    model_type: str,
-    model_id: int,
-    moderator: User,
-    now: datetime,
-    message: DecisionMessage,
-    *,
-    may_overrule: bool = False,
-) -> PendingDecision:
-    kind = parse_kind(model_type)
-    content = lock_content(kind, model_id)
-    case = get_or_create_case(kind, content, now)
-    if not may_overrule:
-        check_no_recent_decision(case, action, now)
-    reports = list(open_reports(case))
-    return begin_decision(action, case, content, reports, moderator=moderator, message=message, now=now)
-
-
-def _show(pending: PendingDecision, now: datetime) -> None:
+def _show_content(pending: PendingDecision, now: datetime) -> None:
     if pending.content.hidden_at:
         set_visibility(pending.content, deleted_at=None, hidden_at=None, now=now)
         if pending.case.hiding == Case.Hiding.HELD and isinstance(pending.content, Review):

@@ -1,6 +1,5 @@
 """Views of reports, decisions, notices and appeals."""
 
-from collections.abc import Callable
 from typing import Any
 
 from django.db.models import QuerySet
@@ -52,6 +51,7 @@ from shared.api.lists.pagination import ArrayPagination, PagePagination
 from shared.api.reads.conditional import public_read
 from shared.api.viewsets import ApiViewSet, CreateMixin, DestroyMixin
 
+Action = Decision.Action
 MODERATOR_ROLES = (Role.MODERATOR, Role.SUPER_ADMIN)
 IsModerator = HasRole.of(*MODERATOR_ROLES)
 CONTENT_WRITES = [RateLimitThrottle.of("content", "CONTENT_WRITE_LIMIT")]
@@ -90,28 +90,24 @@ class ReportViewSet(CreateMixin, DestroyMixin, ListModelMixin, RetrieveModelMixi
 
     @action(methods=["POST"], detail=False, throttle_classes=[])
     def accept(self, request: Request) -> Response:
-        decision = self.validated().decision()
-        services.accept_report(**decision, moderator=request.auth.user, may_overrule=True, now=timezone.now())
+        self._decide(Action.ACCEPTED, may_overrule=True)
         return Response(True)
 
     @action(methods=["POST"], detail=False, throttle_classes=[])
     def reject(self, request: Request) -> Response:
-        decision = services.reject_report(
-            **self.validated().decision(), moderator=request.auth.user, may_overrule=True, now=timezone.now()
-        )
-        return Response(serialize_content(get_content(decision.case)))
+        return Response(serialize_content(get_content(self._decide(Action.REJECTED, may_overrule=True).case)))
 
     @action(methods=["POST"], detail=False, throttle_classes=[])
     def hide(self, request: Request) -> Response:
-        return self._decide(services.hide_content)
+        return Response(DecisionRecordSerializer(self._decide(Action.HIDDEN)).data)
 
     @action(methods=["POST"], detail=False, throttle_classes=[])
     def show(self, request: Request) -> Response:
-        return self._decide(services.show_content)
+        return Response(DecisionRecordSerializer(self._decide(Action.SHOWN)).data)
 
     @action(methods=["POST"], detail=False, throttle_classes=[])
     def escalate(self, request: Request) -> Response:
-        return self._decide(services.escalate_case)
+        return Response(DecisionRecordSerializer(self._decide(Action.ESCALATED)).data)
 
     @action(methods=["POST"], detail=False, throttle_classes=[])
     def claim(self, request: Request) -> Response:
@@ -125,9 +121,9 @@ class ReportViewSet(CreateMixin, DestroyMixin, ListModelMixin, RetrieveModelMixi
         services.release_case(case_id=self._case_id(), moderator=request.auth.user)
         return Response(True)
 
-    def _decide(self, make: Callable[..., Decision]) -> Response:
-        decision = make(**self.validated().decision(), moderator=self.request.auth.user, now=timezone.now())
-        return Response(DecisionRecordSerializer(decision).data)
+    def _decide(self, action: str, *, may_overrule: bool = False) -> Decision:
+        body, moderator = self.validated().decision(), self.request.auth.user
+        return services.decide(action, **body, moderator=moderator, may_overrule=may_overrule, now=timezone.now())
 
     def _case_id(self) -> int:
         data = self.validated().validated_data
@@ -169,9 +165,8 @@ class DecisionViewSet(ListModelMixin, RetrieveModelMixin, ApiViewSet):
     @action(methods=["POST"], detail=True)
     def restore(self, request: Request, **path: Any) -> Response:
         case = self.get_object().case
-        decision = services.restore_content(
-            model_type=case.model_type, model_id=case.model_id, moderator=request.auth.user, now=timezone.now()
-        )
+        content = {"model_type": case.model_type, "model_id": case.model_id}
+        decision = services.decide(Action.RESTORED, **content, moderator=request.auth.user, now=timezone.now())
         return Response(self.represent(decision))
 
 

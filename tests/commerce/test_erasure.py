@@ -191,7 +191,7 @@ def test_moderation_decisions_stay_and_reports_lose_their_texts(
     content = Review.objects.get()
     filer = reporter("filer")
     report(content, filer, message="Rude about Rivoli.")
-    decide("accept_report", content, admin)
+    decide("accepted", content, admin)
     assert Notice.objects.filter(user=filer).exists()
 
     erase(filer)

@@ -149,7 +149,8 @@ def _restore(*, case_id: int, moderator: User, message: DecisionMessage, now: da
     case = Case.objects.filter(pk=case_id).first()
     if case is None:
         raise ApiError(404, "There is no case with this id.")
-    return services.restore_content(
+    return services.decide(
+        Action.RESTORED,
         model_type=case.model_type,
         model_id=case.model_id,
         moderator=moderator,

@@ -1,15 +1,15 @@
 """Decisions about many cases at once, with a preview. Each case gets a decision of its own."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import transaction
 
-from commerce.moderation import services
 from commerce.moderation.appeals import decide_appeal
 from commerce.moderation.decisions import NO_MESSAGE, Action, Conflict, DecisionMessage, check_moderator
 from commerce.moderation.models import Appeal, Case, Decision, DecisionSuggestion
+from commerce.moderation.services import decide
 from commerce.moderation.suggestions.reading import alike_cases, suggested_action
 from shared.accounts.models import User
 from shared.api.errors import ApiError
@@ -18,15 +18,6 @@ MAX_BULK_CASES = 200
 VERDICTS = (Action.ACCEPTED, Action.REJECTED)
 NO_LONGER_ALIKE = "This has changed since it was compared: decide about it alone."
 APPEAL_ACTIONS = (Action.ACCEPTED, Action.REJECTED, Action.ESCALATED)
-
-DECISION_SERVICES: Mapping[str, Callable[..., Decision]] = {
-    Action.ACCEPTED: services.accept_report,
-    Action.REJECTED: services.reject_report,
-    Action.HIDDEN: services.hide_content,
-    Action.SHOWN: services.show_content,
-    Action.WARNED: services.warn_author,
-    Action.ESCALATED: services.escalate_case,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +80,8 @@ def _decide(case_id: int, action: str, moderator: User, now: datetime, message: 
             raise Conflict("This has been decided already.")
         overturn = action == Action.REJECTED
         return decide_appeal(appeal_id=appeal.pk, overturn=overturn, moderator=moderator, message=message, now=now)
-    return DECISION_SERVICES[action](
-        model_type=case.model_type, model_id=case.model_id, moderator=moderator, message=message, now=now
+    return decide(
+        action, model_type=case.model_type, model_id=case.model_id, moderator=moderator, message=message, now=now
     )
 
 

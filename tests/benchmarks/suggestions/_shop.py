@@ -6,7 +6,7 @@ from django.utils import timezone
 
 from commerce.catalog.models import Product
 from commerce.moderation import services
-from commerce.moderation.decisions import DecisionMessage
+from commerce.moderation.decisions import NO_MESSAGE, DecisionMessage
 from commerce.moderation.models import DecisionTemplate, ReportReason, SuggestionModel
 from commerce.moderation.tasks import update_suggestions
 from commerce.reviews.services import ask_question
@@ -32,8 +32,10 @@ def fill(waiting: int) -> None:
         question = ask_question(user=author, product_id=product.pk, question=text, now=long_ago)
         content = {"model_type": "Question", "model_id": question.pk, "now": long_ago}
         services.file_report(user=reporter, message="Advertising.", reason=spam, **content)
-        decide = services.accept_report if number % 2 else services.reject_report
-        decide(moderator=admin, message=DecisionMessage(reason="Advertising." if number % 2 else ""), **content)
+        action, message = (
+            ("accepted", DecisionMessage(reason="Advertising.")) if number % 2 else ("rejected", NO_MESSAGE)
+        )
+        services.decide(action, moderator=admin, message=message, **content)
     for number in range(waiting):
         text = f"Buy the best lamp here{'!' * number}"
         question = ask_question(user=author, product_id=product.pk, question=text, now=timezone.now())

@@ -38,12 +38,9 @@ def report(content: Reportable, user: User, *, at: datetime = NOON, message: str
     )  # fmt: skip
 
 
-def decide(action: str, content: Reportable, moderator: User, *, at: datetime = NOON, **words: str) -> Decision:
-    """Decide with the service of this name: accept_report, hide_content, ..."""
-    service = getattr(services, action)
+def decide(action: str, content: Reportable, moderator: User, *, at: datetime = NOON, **words: Any) -> Decision:
     named: dict[str, Any] = {"model_type": kind_of(content), "model_id": content.pk}
-    made: Decision = service(**named, moderator=moderator, message=DecisionMessage(**words), now=at)
-    return made
+    return services.decide(action, **named, moderator=moderator, message=DecisionMessage(**words), now=at)
 
 
 def undo(decision: Decision, moderator: User, *, at: datetime = NOON) -> Decision:

@@ -76,9 +76,11 @@ def decide_some(count: int, moderator: User) -> None:
     now = datetime.now(UTC)
     for number, case in enumerate(Case.objects.waiting().order_by("pk")[:count]):
         at = now - timedelta(days=number % 12, hours=number % 5)
-        decide = services.reject_report if number % 3 == 0 else services.accept_report
+        action = "rejected" if number % 3 == 0 else "accepted"
         words = DecisionMessage(note="Seen before.", reason="It is an advertisement.")
-        decide(model_type=case.model_type, model_id=case.model_id, moderator=moderator, message=words, now=at)
+        services.decide(
+            action, model_type=case.model_type, model_id=case.model_id, moderator=moderator, message=words, now=at
+        )
 
 
 def appeal_some(count: int) -> None:

@@ -133,7 +133,7 @@ def test_moderators_list_and_filter_open_reports_newest_first(
     assert listed(client_of, admin, model_id=asked.pk, model_type="Question") == [question.pk]
     assert listed(client_of, admin, search="message:rude") == [newer.pk]
     assert listed(client_of, admin, orderBy="created_at", sortedBy="asc") == [question.pk, older.pk, newer.pk]
-    decide("accept_report", written, admin)
+    decide("accepted", written, admin)
     assert listed(client_of, admin) == [question.pk]
     assert listed(client_of, admin, status="accepted") == [newer.pk, older.pk]
     assert client_of(admin).get(REPORTS, {"status": "rejected"}).status_code == 422
@@ -248,7 +248,7 @@ def test_decisions_are_listed_by_content_and_undone_within_the_window(
 
 
 def test_a_decision_is_not_undone_after_the_window(client_of: ApiClient, written: Review, admin: User):
-    made = decide("accept_report", written, admin, at=timezone.now() - timedelta(hours=1))
+    made = decide("accepted", written, admin, at=timezone.now() - timedelta(hours=1))
 
     assert send(client_of, admin, "post", f"{DECISIONS}/{made.pk}/undo").status_code == 409
     assert client_of(None).get(f"/api/reviews/{written.pk}").status_code == 404
@@ -317,7 +317,7 @@ def test_deleting_a_report_twice_is_404(client_of: ApiClient, written: Review, a
 @pytest.fixture
 def removed(written: Review, admin: User) -> Notice:
     """Return the notice of a removal an hour ago."""
-    decide("accept_report", written, admin, at=timezone.now() - timedelta(hours=1))
+    decide("accepted", written, admin, at=timezone.now() - timedelta(hours=1))
     return Notice.objects.get()
 
 
@@ -361,7 +361,7 @@ def test_c1_users_see_their_own_notices_and_appeals(client_of: ApiClient, remove
 def test_a_notice_is_404_until_its_decision_is_final(
     client_of: ApiClient, written: Review, customer: User, admin: User
 ):
-    decide("accept_report", written, admin, at=timezone.now())
+    decide("accepted", written, admin, at=timezone.now())
 
     assert listed(client_of, customer, "/api/notices") == []
     assert client_of(customer).get(f"/api/notices/{Notice.objects.get().pk}").status_code == 404

@@ -25,7 +25,7 @@ TOLD = NOON + 10 * MINUTE
 def notice(written: Review, admin: User) -> Notice:
     """Return the notice of the removal of a review that Ann had reported."""
     report(written, reporter("ann"))
-    decide("accept_report", written, admin)
+    decide("accepted", written, admin)
     return Notice.objects.get(kind="content_removed")
 
 
@@ -158,13 +158,13 @@ def test_c1_an_appeal_by_another_user_is_404(notice: Notice):
 
 
 def test_only_removals_can_be_appealed(written: Review, customer: User, admin: User):
-    decide("warn_author", written, admin)
+    decide("warned", written, admin)
 
     assert refused(Notice.objects.get(), customer) == 409
 
 
 def test_an_appeal_against_restored_content_is_refused(notice: Notice, written: Review, customer: User, admin: User):
-    decide("restore_content", written, admin, at=TOLD)
+    decide("restored", written, admin, at=TOLD)
 
     assert refused(notice, customer, TOLD + MINUTE) == 409
 
@@ -175,5 +175,5 @@ def test_appealed_content_is_restored_only_by_deciding_the_appeal(
     appeal(notice, customer)
 
     with pytest.raises(ApiError) as refusal:
-        decide("restore_content", written, admin, at=TOLD)
+        decide("restored", written, admin, at=TOLD)
     assert refusal.value.problem.status == 409

@@ -65,7 +65,7 @@ def test_moderators_see_the_weight_and_standing_of_each_report(
 def test_the_current_record_of_a_reporter_is_shown(written: Review, admin: User):
     ann = reporter("ann")
     report(written, ann)
-    decide("accept_report", written, admin)
+    decide("accepted", written, admin)
 
     (line,) = case_reports(case_of(written))
     assert (line.report.weight, line.reporter.weight, line.reporter.agreed, line.reporter.disagreed) == (500, 600, 1, 0)
@@ -104,7 +104,7 @@ def test_nothing_is_hidden_while_automatic_hiding_is_off(written: Review, settin
     assert is_visible(written)
 
 
-@pytest.mark.parametrize("action", ["show_content", "reject_report"])
+@pytest.mark.parametrize("action", ["shown", "rejected"])
 def test_cleared_content_is_never_hidden_automatically_again(written: Review, admin: User, action: str):
     for number in range(3):
         report(written, reporter(f"r{number}"))
@@ -121,7 +121,7 @@ def test_a_moderator_confirms_automatic_hiding_and_undoes_the_confirmation(writt
     for number in range(3):
         report(written, reporter(f"r{number}"))
     before = rows(Review)
-    decision = decide("hide_content", written, admin)
+    decision = decide("hidden", written, admin)
 
     assert (case_of(written).hiding, rows(Review)) == ("moderator", before)
     undo(decision, admin)

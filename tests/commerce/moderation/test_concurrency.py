@@ -54,7 +54,7 @@ def at_once(calls: Sequence[Callable[[], Any]]) -> list[int]:
 
 def test_c4_one_of_twenty_concurrent_accepts_succeeds(lamp: Product, written: Review, moderators: list[User]):
     report(written, reporter("ann"))
-    statuses = at_once([partial(decide, "accept_report", written, moderator) for moderator in moderators])
+    statuses = at_once([partial(decide, "accepted", written, moderator) for moderator in moderators])
 
     assert Counter(statuses) == {200: 1, 404: 19}
     assert Decision.objects.count() == AuditEntry.objects.count() == 1
@@ -69,7 +69,7 @@ def test_one_of_twenty_conflicting_decisions_succeeds(
 ):
     settings.MODERATION_UNDO_WINDOW = minutes * MINUTE
     report(written, reporter("ann"))
-    actions = ["accept_report", "reject_report"] * 10
+    actions = ["accepted", "rejected"] * 10
     statuses = at_once(
         [partial(decide, action, written, one) for action, one in zip(actions, moderators, strict=True)]
     )  # fmt: skip
@@ -90,7 +90,7 @@ def test_concurrent_moderators_decide_each_case_of_a_queue_once(lamp: Product, m
         for one in reporters:
             report(content, one)
     calls = [
-        partial(decide, "accept_report" if number % 2 else "reject_report", content, moderator)
+        partial(decide, "accepted" if number % 2 else "rejected", content, moderator)
         for number, moderator in enumerate(moderators)
         for content in contents
     ]
@@ -124,8 +124,8 @@ def test_concurrent_deletion_decision_and_reports_leave_consistent_figures(lamp:
         others = [reporter(f"r{number}-{one}") for one in range(4)]
         at_once(
             [
-                partial(decide, "accept_report", content, moderators[0]),
-                partial(decide, "reject_report", content, moderators[1]),
+                partial(decide, "accepted", content, moderators[0]),
+                partial(decide, "rejected", content, moderators[1]),
                 partial(delete_review, review_id=content.pk, actor=content.user, now=NOON),
                 *(partial(report, content, one) for one in others),
             ]
@@ -141,7 +141,7 @@ def test_concurrent_deletion_decision_and_reports_leave_consistent_figures(lamp:
 
 def test_one_of_twenty_concurrent_undos_succeeds(written: Review, moderators: list[User]):
     report(written, reporter("ann"))
-    decision = decide("reject_report", written, moderators[0])
+    decision = decide("rejected", written, moderators[0])
     statuses = at_once([partial(undo, decision, moderator) for moderator in moderators])
 
     assert Counter(statuses) == {200: 1, 409: 19}
@@ -151,7 +151,7 @@ def test_one_of_twenty_concurrent_undos_succeeds(written: Review, moderators: li
 
 def test_concurrent_senders_deliver_each_email_once(lamp: Product, admin: User):
     for number in range(30):
-        decide("accept_report", review(reporter(f"author{number}"), lamp, 3), admin)
+        decide("accepted", review(reporter(f"author{number}"), lamp, 3), admin)
     at_once([partial(send_notices, clock=lambda: NOON + DAY)] * 4)
 
     assert Counter(letter.to[0] for letter in mail.outbox) == dict.fromkeys(
@@ -162,7 +162,7 @@ def test_concurrent_senders_deliver_each_email_once(lamp: Product, admin: User):
 
 def test_either_the_undo_or_the_delivery_of_a_notice_succeeds(lamp: Product, admin: User):
     for number in range(10):
-        decision = decide("accept_report", review(reporter(f"author{number}"), lamp, 3), admin)
+        decision = decide("accepted", review(reporter(f"author{number}"), lamp, 3), admin)
         before = len(mail.outbox)
         undone, _sent = at_once(
             [
@@ -180,7 +180,7 @@ def test_one_of_twenty_concurrent_second_looks_counts(
 ):
     settings.MODERATION_SECOND_LOOK_INTERVAL = 1
     report(written, reporter("ann"))
-    decide("accept_report", written, admin)
+    decide("accepted", written, admin)
     look = SecondLook.objects.get()
 
     verdicts = ["accepted", "rejected"] * 10

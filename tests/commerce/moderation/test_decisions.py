@@ -42,7 +42,7 @@ def test_accepting_removes_content_from_lists_and_ratings(lamp: Product, written
     reports = [report(written, ann), report(written, bob)]
     assert rating_of(lamp) == (1, 1)
 
-    decision = decide("accept_report", written, admin, note="Seen before.", reason="It is advertising.")
+    decision = decide("accepted", written, admin, note="Seen before.", reason="It is advertising.")
 
     assert not Review.objects.visible().exists()
     assert rating_of(lamp) == (0, 0)
@@ -59,7 +59,7 @@ def test_rejecting_keeps_content_and_deletes_its_reports(lamp: Product, written:
     ann = reporter("ann")
     report(written, ann, message="I do not like it.")
 
-    decision = decide("reject_report", written, admin)
+    decision = decide("rejected", written, admin)
 
     written.refresh_from_db()
     assert (written.is_visible, written.abusive_reports_count) == (True, 0)
@@ -72,7 +72,7 @@ def test_rejecting_keeps_content_and_deletes_its_reports(lamp: Product, written:
 
 def test_the_audit_log_has_each_decision_with_the_text_and_the_reports_before_it(written: Review, admin: User):
     report(written, reporter("ann"), message="Rude.")
-    decide("reject_report", written, admin, note="It is not.")
+    decide("rejected", written, admin, note="It is not.")
 
     entry = AuditEntry.objects.get()
     assert (entry.action, entry.actor, entry.at) == ("moderation.rejected", admin, NOON)
@@ -84,10 +84,10 @@ def test_the_audit_log_has_each_decision_with_the_text_and_the_reports_before_it
 
 def test_a_second_accept_is_404(written: Review, admin: User, colleague: User):
     report(written, reporter("ann"))
-    decide("accept_report", written, admin)
+    decide("accepted", written, admin)
 
     for moderator in (admin, colleague):
-        for action in ("accept_report", "reject_report", "hide_content", "warn_author"):
+        for action in ("accepted", "rejected", "hidden", "warned"):
             assert refused(action, written, moderator) == 404
 
 
@@ -95,30 +95,30 @@ def test_another_decision_is_refused_until_a_rejection_can_no_longer_be_undone(
     written: Review, admin: User, colleague: User
 ):
     report(written, reporter("ann"))
-    decide("reject_report", written, admin)
+    decide("rejected", written, admin)
 
-    for action in ("accept_report", "reject_report"):
+    for action in ("accepted", "rejected"):
         assert refused(action, written, colleague, at=NOON + 9 * MINUTE) == 409
-    decide("accept_report", written, colleague, at=NOON + 10 * MINUTE)
+    decide("accepted", written, colleague, at=NOON + 10 * MINUTE)
     assert not Review.objects.visible().exists()
 
 
 def test_a_report_after_a_rejection_opens_the_case_again(written: Review, admin: User, colleague: User):
     report(written, reporter("ann"))
-    decide("reject_report", written, admin)
+    decide("rejected", written, admin)
     report(written, reporter("bob"), at=NOON + MINUTE)
 
     assert case_of(written).state == "open"
-    assert decide("accept_report", written, colleague, at=NOON + MINUTE).reports_count == 1
+    assert decide("accepted", written, colleague, at=NOON + MINUTE).reports_count == 1
 
 
 def test_a_report_after_a_rejection_can_be_rejected_immediately(written: Review, admin: User):
     report(written, reporter("ann"))
-    decide("reject_report", written, admin)
+    decide("rejected", written, admin)
     report(written, reporter("bob"), at=NOON + MINUTE)
 
-    assert decide("reject_report", written, admin, at=NOON + MINUTE).reports_count == 1
-    assert refused("reject_report", written, admin, at=NOON + 2 * MINUTE) == 409
+    assert decide("rejected", written, admin, at=NOON + MINUTE).reports_count == 1
+    assert refused("rejected", written, admin, at=NOON + 2 * MINUTE) == 409
 
 
 def test_without_undo_another_decision_is_refused_for_a_minute(
@@ -126,33 +126,33 @@ def test_without_undo_another_decision_is_refused_for_a_minute(
 ):
     settings.MODERATION_UNDO_WINDOW = timedelta(0)
     report(written, reporter("ann"))
-    decide("reject_report", written, admin)
+    decide("rejected", written, admin)
 
-    for action in ("accept_report", "reject_report"):
+    for action in ("accepted", "rejected"):
         assert refused(action, written, colleague, at=NOON + timedelta(seconds=59)) == 409
-    decide("accept_report", written, colleague, at=NOON + MINUTE)
+    decide("accepted", written, colleague, at=NOON + MINUTE)
     assert not Review.objects.visible().exists()
 
 
 def test_c4_content_without_reports_can_be_decided_and_missing_content_is_404(
     asked: Question, written: Review, admin: User
 ):
-    assert decide("accept_report", asked, admin).reports_count == 0
+    assert decide("accepted", asked, admin).reports_count == 0
     assert not Question.objects.visible().exists()
     written.pk = 2**62
-    for action in ("accept_report", "reject_report", "restore_content"):
+    for action in ("accepted", "rejected", "restored"):
         assert refused(action, written, admin) == 404
 
 
 def test_hidden_content_leaves_the_lists_and_its_case_waits(lamp: Product, written: Review, admin: User):
     report(written, reporter("ann"))
-    decide("hide_content", written, admin)
+    decide("hidden", written, admin)
 
     assert not Review.objects.visible().exists()
     assert rating_of(lamp) == (0, 0)
     case = case_of(written)
     assert (case.state, case.hiding, case.is_waiting, case.reports_count) == ("open", "moderator", True, 1)
-    assert refused("hide_content", written, admin, at=NOON + DAY) == 409
+    assert refused("hidden", written, admin, at=NOON + DAY) == 409
     with pytest.raises(ApiError) as refusal:
         report(written, reporter("bob"))
     assert refusal.value.problem.status == 404
@@ -160,13 +160,13 @@ def test_hidden_content_leaves_the_lists_and_its_case_waits(lamp: Product, writt
 
 def test_showing_or_rejecting_shows_hidden_content_again(lamp: Product, written: Review, admin: User):
     report(written, reporter("ann"))
-    decide("hide_content", written, admin)
-    decide("show_content", written, admin)
+    decide("hidden", written, admin)
+    decide("shown", written, admin)
     assert (rating_of(lamp), case_of(written).hiding, case_of(written).state) == ((1, 1), "", "open")
-    assert refused("show_content", written, admin, at=NOON + DAY) == 409
+    assert refused("shown", written, admin, at=NOON + DAY) == 409
 
-    decide("hide_content", written, admin, at=NOON + DAY)
-    decide("reject_report", written, admin, at=NOON + DAY)
+    decide("hidden", written, admin, at=NOON + DAY)
+    decide("rejected", written, admin, at=NOON + DAY)
     assert (rating_of(lamp), case_of(written).hiding, case_of(written).state) == ((1, 1), "", "rejected")
 
 
@@ -174,9 +174,9 @@ def test_accepting_or_deleting_hidden_content_changes_the_rating_once(lamp: Prod
     other = review(reporter("author"), lamp, 5)
     for content in (written, other):
         report(content, reporter(f"ann{content.pk}"))
-        decide("hide_content", content, admin)
+        decide("hidden", content, admin)
     assert rating_of(lamp) == (0, 0)
-    decide("accept_report", written, admin)
+    decide("accepted", written, admin)
     delete_review(review_id=other.pk, actor=other.user, now=NOON)
 
     assert rating_of(lamp) == (0, 0)
@@ -184,52 +184,52 @@ def test_accepting_or_deleting_hidden_content_changes_the_rating_once(lamp: Prod
 
 
 def test_only_content_with_open_reports_can_be_hidden(written: Review, admin: User):
-    assert refused("hide_content", written, admin) == 409
+    assert refused("hidden", written, admin) == 409
 
 
 def test_a_warning_changes_neither_content_nor_reports(written: Review, admin: User, colleague: User):
     report(written, reporter("ann"))
     before = case_of(written).updated_at
-    decide("warn_author", written, admin, at=NOON + MINUTE)
+    decide("warned", written, admin, at=NOON + MINUTE)
 
     case = case_of(written)
     assert (case.state, case.is_waiting, case.reports_count) == ("open", True, 1)
     assert case.updated_at > before
     assert Review.objects.visible().get() == written
-    assert refused("warn_author", written, colleague, at=NOON + MINUTE) == 409
-    decide("accept_report", written, admin, at=NOON + MINUTE)
+    assert refused("warned", written, colleague, at=NOON + MINUTE) == 409
+    decide("accepted", written, admin, at=NOON + MINUTE)
 
 
 def test_accepted_content_can_be_restored_months_later(lamp: Product, written: Review, admin: User):
     ann = reporter("ann")
     report(written, ann)
-    decide("accept_report", written, admin)
-    decide("restore_content", written, admin, at=NOON + 90 * DAY)
+    decide("accepted", written, admin)
+    decide("restored", written, admin, at=NOON + 90 * DAY)
 
     written.refresh_from_db()
     assert (written.is_visible, written.abusive_reports_count, rating_of(lamp)) == (True, 0, (1, 1))
     assert not AbuseReport.objects.exists()
     assert figures(ann) == (0, 1)
-    assert refused("restore_content", written, admin, at=NOON + 99 * DAY) == 409
+    assert refused("restored", written, admin, at=NOON + 99 * DAY) == 409
 
 
 def test_content_that_its_author_deleted_cannot_be_restored(written: Review, customer: User, admin: User):
     report(written, reporter("ann"))
     delete_review(review_id=written.pk, actor=customer, now=NOON)
 
-    assert refused("restore_content", written, admin) == 409
+    assert refused("restored", written, admin) == 409
 
 
 def test_a_review_cannot_be_restored_beside_a_newer_one_of_its_author(
     lamp: Product, written: Review, customer: User, admin: User
 ):
-    decision = decide("accept_report", written, admin)
+    decision = decide("accepted", written, admin)
     review(customer, lamp, 4)
 
     with pytest.raises(ApiError, match="another review") as refusal:
         undo(decision, admin)
     assert refusal.value.problem.status == 409
-    assert refused("restore_content", written, admin, at=NOON + DAY) == 409
+    assert refused("restored", written, admin, at=NOON + DAY) == 409
     assert rating_of(lamp) == (4, 1)
 
 
@@ -252,7 +252,7 @@ def test_deleting_the_last_report_closes_the_case(written: Review, admin: User):
     assert (written.abusive_reports_count, AbuseReport.objects.get()) == (1, second)
     assert AuditEntry.objects.get().details["reports"][0]["message"] == "Spam."
 
-    decide("hide_content", written, admin)
+    decide("hidden", written, admin)
     delete_report(report_id=second.pk, moderator=admin, now=NOON)
     written.refresh_from_db()
     assert (written.is_visible, case_of(written).state, written.abusive_reports_count) == (True, "closed", 0)
@@ -263,7 +263,7 @@ def test_deleting_the_last_report_closes_the_case(written: Review, admin: User):
 
 def test_questions_are_decided_like_reviews(asked: Question, admin: User):
     report(asked, reporter("ann"))
-    decision = decide("accept_report", asked, admin)
+    decision = decide("accepted", asked, admin)
 
     assert not Question.objects.visible().exists()
     assert (decision.content["question"], decision.content["answer"]) == ("Call me?", "")

@@ -118,7 +118,7 @@ def test_a_moderator_decides_neither_about_own_content_nor_about_a_colleagues_sa
 def test_a_moderator_decides_appeals_by_the_api(
     client_of: ApiClient, moderator: User, admin: User, customer: User, written: Review, verdict: str, status: str
 ):
-    notice = decide("accept_report", written, admin).notices.get(user=customer)
+    notice = decide("accepted", written, admin).notices.get(user=customer)
     appeal = file_appeal(author=customer, notice_id=notice.pk, message="No.", now=NOON + DAY)
     assert client_of(moderator).get("/api/appeals").json()["data"] == []
     (listed,) = client_of(moderator).get("/api/appeals?scope=all&status=open").json()["data"]

@@ -25,7 +25,7 @@ from tests.commerce.reviews.factories import review
 from tests.commerce.state_machines import Walk, walk
 
 PICK = st.integers(0, 1000)
-DECISIONS = ["accept_report", "reject_report", "hide_content", "show_content", "warn_author", "restore_content"]
+DECISIONS = ["accepted", "rejected", "hidden", "shown", "warned", "restored"]
 
 
 class ModerationWalk(Walk):

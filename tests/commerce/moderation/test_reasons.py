@@ -7,7 +7,6 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 from django.utils import translation
 
-from commerce.moderation.decisions import DecisionMessage
 from commerce.moderation.models import AbuseReport, DecisionTemplate, ReportReason
 from commerce.moderation.models.reasons import (
     DEFAULT_REASONS,
@@ -16,7 +15,7 @@ from commerce.moderation.models.reasons import (
     unknown_placeholders,
 )
 from commerce.moderation.queue.listing import QueueFilters, filter_queue
-from commerce.moderation.services import accept_report, file_report
+from commerce.moderation.services import file_report
 from commerce.reviews.models import Question, Review
 from shared.accounts.models import User
 from tests.commerce.conftest import ApiClient
@@ -67,7 +66,7 @@ def test_a_case_has_its_most_severe_reason_and_is_due_with_the_first_report(writ
 def test_a_decision_clears_the_reason_and_undo_restores_it(written: Review, admin: User):
     report_for("hate", written, "ann")
     before = case_of(written)
-    decision = decide("reject_report", written, admin)
+    decision = decide("rejected", written, admin)
     assert (case_of(written).reason, case_of(written).due_at) == (None, None)
     undo(decision, admin)
 
@@ -129,14 +128,12 @@ class TestTemplates:
             DecisionTemplate(name="A", text="{product}: {why}").full_clean()
 
     def test_each_item_gets_its_own_text(self, written: Review, admin: User):
-        message = DecisionMessage(reason="{product} of {shop}, {appeal_days} days", is_template=True)
-        decision = accept_report(
-            model_type="Review", model_id=written.pk, moderator=admin, message=message, now=NOON
-        )  # fmt: skip
+        reason = "{product} of {shop}, {appeal_days} days"
+        decision = decide("accepted", written, admin, reason=reason, is_template=True)
         assert decision.reason == f"{written.product.name} of {written.shop.name}, 14 days"
 
     def test_the_api_sends_what_it_gets(self, written: Review, admin: User):
-        decision = decide("accept_report", written, admin, reason="{product}")
+        decision = decide("accepted", written, admin, reason="{product}")
         assert decision.reason == "{product}"
 
     def test_moderators_choose_a_template_and_fill_what_nothing_fills(self, written: Review, admin: User):

@@ -24,10 +24,10 @@ pytestmark = pytest.mark.django_db
 
 EVERYTHING = (AbuseReport, Case, Review, Question, Product, Notice, Reporter)
 ACTIONS: dict[str, Callable[[Review, User], Decision]] = {
-    "accept": lambda written, admin: decide("accept_report", written, admin),
-    "reject": lambda written, admin: decide("reject_report", written, admin),
-    "hide": lambda written, admin: decide("hide_content", written, admin),
-    "warn": lambda written, admin: decide("warn_author", written, admin),
+    "accept": lambda written, admin: decide("accepted", written, admin),
+    "reject": lambda written, admin: decide("rejected", written, admin),
+    "hide": lambda written, admin: decide("hidden", written, admin),
+    "warn": lambda written, admin: decide("warned", written, admin),
     "delete a report": lambda written, admin: delete_report(
         report_id=AbuseReport.objects.latest("pk").pk, moderator=admin, now=NOON
     ),
@@ -61,7 +61,7 @@ def test_undo_restores_everything(written: Review, admin: User, action: str, hid
     for number, name in enumerate(["ann", "bob", "cleo"]):
         report(written, reporter(name, age=number * DAY, agreed=number + 1), at=NOON + number * MINUTE)
     if hidden:
-        decide("hide_content", written, admin)
+        decide("hidden", written, admin)
     before, reports = state(), rows(AbuseReport)
 
     decision = ACTIONS[action](written, admin)
@@ -77,9 +77,9 @@ def test_undo_restores_everything(written: Review, admin: User, action: str, hid
 
 def test_a_restoration_can_be_undone(written: Review, admin: User):
     report(written, reporter("ann"))
-    decide("accept_report", written, admin)
+    decide("accepted", written, admin)
     before = state()
-    undo(decide("restore_content", written, admin, at=NOON + DAY), admin, at=NOON + DAY)
+    undo(decide("restored", written, admin, at=NOON + DAY), admin, at=NOON + DAY)
 
     assert state() == before
     assert case_of(written).state == "accepted"
@@ -87,7 +87,7 @@ def test_a_restoration_can_be_undone(written: Review, admin: User):
 
 def test_undo_is_refused_after_ten_minutes(written: Review, admin: User):
     report(written, reporter("ann"))
-    decision = decide("accept_report", written, admin)
+    decision = decide("accepted", written, admin)
 
     assert status_of(decision, admin, at=NOON + 10 * MINUTE) == 409
     undo(decision, admin, at=NOON + 9 * MINUTE)
@@ -97,8 +97,8 @@ def test_undo_is_refused_after_ten_minutes(written: Review, admin: User):
 def test_decisions_are_undone_from_the_last_one_back(written: Review, admin: User):
     report(written, reporter("ann", agreed=1))
     before = state()
-    warned = decide("warn_author", written, admin)
-    accepted = decide("accept_report", written, admin)
+    warned = decide("warned", written, admin)
+    accepted = decide("accepted", written, admin)
 
     assert status_of(warned, admin) == 409
     undo(accepted, admin)
@@ -109,7 +109,7 @@ def test_decisions_are_undone_from_the_last_one_back(written: Review, admin: Use
 def test_reports_made_since_the_decision_wait_beside_the_restored_ones(written: Review, admin: User):
     ann, bob = reporter("ann"), reporter("bob")
     report(written, ann, message="First.")
-    decision = decide("reject_report", written, admin)
+    decision = decide("rejected", written, admin)
     report(written, ann, at=NOON + MINUTE, message="Again.")
     report(written, bob, at=NOON + MINUTE, message="Third.")
     undo(decision, admin, at=NOON + 2 * MINUTE)
@@ -122,7 +122,7 @@ def test_reports_made_since_the_decision_wait_beside_the_restored_ones(written: 
 
 def test_content_that_its_author_deleted_since_is_not_restored(written: Review, customer: User, admin: User):
     report(written, reporter("ann"))
-    decision = decide("warn_author", written, admin)
+    decision = decide("warned", written, admin)
     delete_review(review_id=written.pk, actor=customer, now=NOON + MINUTE)
 
     assert status_of(decision, admin, at=NOON + MINUTE) == 409
@@ -134,18 +134,18 @@ def test_undo_of_an_unknown_decision_is_404(admin: User):
 
 def test_undo_of_a_restoration_is_refused_with_new_reports(written: Review, admin: User):
     report(written, reporter("ann"))
-    decide("accept_report", written, admin)
-    restored = decide("restore_content", written, admin, at=NOON + MINUTE)
+    decide("accepted", written, admin)
+    restored = decide("restored", written, admin, at=NOON + MINUTE)
     report(written, reporter("bob"), at=NOON + 2 * MINUTE)
 
     assert status_of(restored, admin, at=NOON + 3 * MINUTE) == 409
-    decide("accept_report", written, admin, at=NOON + 4 * MINUTE)
+    decide("accepted", written, admin, at=NOON + 4 * MINUTE)
     assert case_of(written).state == "accepted"
 
 
 def test_undo_is_refused_after_an_appeal(written: Review, customer: User, admin: User):
     report(written, reporter("ann"))
-    decision = decide("accept_report", written, admin)
+    decision = decide("accepted", written, admin)
     notice = decision.notices.get(user=customer)
     file_appeal(author=customer, notice_id=notice.pk, message="Mine.", now=decision.undo_until)
 
@@ -161,7 +161,7 @@ def other_value(field: Any) -> Any:
     return sample
 
 
-@pytest.mark.parametrize("action", ["accept_report", "reject_report"])
+@pytest.mark.parametrize("action", ["accepted", "rejected"])
 @pytest.mark.parametrize(
     "field",
     [field for field in AbuseReport._meta.concrete_fields if type(field) in SAMPLES and field.name != "model_type"],
@@ -208,7 +208,7 @@ def test_every_other_field_of_reported_content_is_recorded(written: Review):
 
 def test_undo_keeps_the_message_of_an_erased_reporter_empty(written: Review, admin: User):
     made = report(written, reporter("ann"), message="Mine.")
-    decision = decide("accept_report", written, admin)
+    decision = decide("accepted", written, admin)
     AbuseReport.objects.filter(pk=made.pk).update(message="")
 
     undo(decision, admin)
@@ -220,7 +220,7 @@ def test_a_decision_that_an_earlier_version_recorded_is_undone(written: Review, 
     """Its reports lack the kind and the id of the content."""
     report(written, reporter("ann"))
     before = rows(AbuseReport)
-    decision = decide("reject_report", written, admin)
+    decision = decide("rejected", written, admin)
     (record,) = decision.reports
     old = ("id", "user_id", "message", "status", "weight", "standing", "created_at", "updated_at")
     Decision.objects.filter(pk=decision.pk).update(reports=[{name: record[name] for name in old}])

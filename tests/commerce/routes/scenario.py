@@ -23,7 +23,7 @@ from commerce.descriptions.text.prompts import DescriptionRequest
 from commerce.moderation.appeals import file_appeal
 from commerce.moderation.models import Notice
 from commerce.moderation.sanctions import appeal_sanction, impose_sanction
-from commerce.moderation.services import accept_report, file_report, hide_content, warn_author
+from commerce.moderation.services import decide, file_report
 from commerce.orders.services import request_refund
 from commerce.shops.invitations import SALT
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
@@ -166,15 +166,15 @@ def _moderated(world: World, shop: Shop) -> dict[str, Any]:
     notices = []
     for kind, content in (("Review", review(customer, product)), ("Question", ask(customer, product))):
         earlier = now - timedelta(hours=1)
-        decision = accept_report(model_type=kind, model_id=content.pk, moderator=admin, now=earlier)
+        decision = decide("accepted", model_type=kind, model_id=content.pk, moderator=admin, now=earlier)
         notices.append(decision.notices.get().pk)
-    young = warn_author(model_type="Question", model_id=asked.pk, moderator=admin, now=now)
+    young = decide("warned", model_type="Question", model_id=asked.pk, moderator=admin, now=now)
     decisions = {"decision": Notice.objects.get(pk=notices[0]).decision_id, "young_decision": young.pk}
     appeal = file_appeal(author=customer, notice_id=notices[1], message="It was one.", now=now)
     hidden = ask(customer, product)
     reporter = world.users["another customer"]
     file_report(user=reporter, model_type="Question", model_id=hidden.pk, message="Spam.", now=now)
-    hide_content(model_type="Question", model_id=hidden.pk, moderator=admin, now=now)
+    decide("hidden", model_type="Question", model_id=hidden.pk, moderator=admin, now=now)
     sanctions = [
         impose_sanction(user_id=customer.pk, kind="warning", reason="Be polite.", moderator=admin, now=now)
         for _ in range(2)

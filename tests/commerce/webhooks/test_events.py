@@ -14,7 +14,7 @@ from pytest_django import Settings
 from commerce.catalog.services import change_product
 from commerce.catalog.transfer.product_files import read_products
 from commerce.catalog.transfer.product_import import import_products
-from commerce.moderation.services import accept_report, file_report
+from commerce.moderation.services import decide, file_report
 from commerce.moderation.undo import undo_decision
 from commerce.orders.services import decide_refund, request_refund
 from commerce.shops.models import Shop
@@ -101,7 +101,7 @@ def test_reviews_and_decisions_are_announced_without_their_text(shop: Shop, cust
 
     written = review(customer, lamp, comment="It glows.")
     file_report(user=shop.owner, model_type="Review", model_id=written.pk, message="Spam.", now=now)
-    decision = accept_report(model_type="Review", model_id=written.pk, moderator=admin, now=now)
+    decision = decide("accepted", model_type="Review", model_id=written.pk, moderator=admin, now=now)
     undo_decision(decision_id=decision.pk, moderator=admin, now=now)
 
     of_review = {"shop_id": shop.pk, "review_id": written.pk, "product_id": lamp.pk, "rating": 4}

@@ -104,7 +104,7 @@ class TestOneCase:
         assert case.is_waiting
 
     def test_undo_is_refused_after_ten_minutes(self, moderator: Client, admin: User, case: Case, written: Review):
-        made = decide("accept_report", written, admin, at=timezone.now() - 11 * MINUTE)
+        made = decide("accepted", written, admin, at=timezone.now() - 11 * MINUTE)
 
         answer = moderator.post(f"{QUEUE}undo/{made.pk}/", headers=JSON)
 
@@ -113,7 +113,7 @@ class TestOneCase:
         assert written.deleted_at is not None
 
     def test_removed_content_can_be_restored_later(self, moderator: Client, admin: User, case: Case, written: Review):
-        decide("accept_report", written, admin, at=timezone.now() - 30 * DAY)
+        decide("accepted", written, admin, at=timezone.now() - 30 * DAY)
 
         assert send(moderator, case, "restored")[1]["outcome"] == "Restored"
         written.refresh_from_db()
@@ -143,7 +143,7 @@ class TestOneCase:
 class TestAppeals:
     @pytest.fixture
     def appealed(self, case: Case, written: Review, admin: User, customer: User) -> Case:
-        made = decide("accept_report", written, admin, at=timezone.now() - DAY)
+        made = decide("accepted", written, admin, at=timezone.now() - DAY)
         notice = made.notices.get(user=customer)
         file_appeal(author=customer, notice_id=notice.pk, message="I was <b>there</b>.", now=timezone.now())
         return case_of(written)

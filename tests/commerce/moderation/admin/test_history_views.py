@@ -36,15 +36,15 @@ def happened(written: Review, asked: Question, admin: User, customer: User) -> U
     """Report two texts, remove one, undo a hiding, overturn an appeal and suspend the author; return a reporter."""
     ann = reporter("ann")
     report(written, ann, message="It is spam.")
-    removed = decide("accept_report", written, admin, at=NOON + MINUTE, reason="An advertisement.", note="Again.")
+    removed = decide("accepted", written, admin, at=NOON + MINUTE, reason="An advertisement.", note="Again.")
     notice = removed.notices.get(user=customer)
     appeal = file_appeal(author=customer, notice_id=notice.pk, message="It is not.", now=NOON + DAY)
     decide_appeal(appeal_id=appeal.pk, overturn=True, moderator=admin, now=NOON + 2 * DAY)
     impose_sanction(user_id=customer.pk, kind="suspension", days=7, reason="Be kind.", moderator=admin, now=NOON)
     report(asked, ann, at=NOON + 3 * DAY, message="Not a question.")
-    undo(decide("hide_content", asked, admin, at=NOON + 4 * DAY), admin, at=NOON + 4 * DAY + MINUTE)
+    undo(decide("hidden", asked, admin, at=NOON + 4 * DAY), admin, at=NOON + 4 * DAY + MINUTE)
     report(asked, reporter("bob"), at=NOON + 5 * DAY)
-    decide("reject_report", asked, admin, at=NOON + 6 * DAY)
+    decide("rejected", asked, admin, at=NOON + 6 * DAY)
     return ann
 
 
@@ -103,7 +103,7 @@ def test_pages_follow_without_gaps_where_many_events_are_of_one_moment(
     for number in range(4):
         content = review(reporter(f"author{number}"), lamp, 3)
         report(content, reporter(f"r{number}"))
-        decide("hide_content", content, admin)
+        decide("hidden", content, admin)
     monkeypatch.setattr(history, "PAGE_SIZE", 3)
 
     seen, cursor = [], None
@@ -136,7 +136,7 @@ def test_a_page_costs_the_same_for_any_number_of_events(
             content = review(reporter(f"author{count}-{number}"), lamp, 3)
             for one in range(3):
                 report(content, reporter(f"r{count}-{number}-{one}"))
-            decide("hide_content", content, admin)
+            decide("hidden", content, admin)
         with django_assert_max_num_queries(22):
             answer = desk.get(f"{PAGES}product/{lamp.pk}/")
         assert len(answer.context["lines"]) == min(count * 4, history.PAGE_SIZE)
@@ -180,7 +180,7 @@ def test_pages_are_for_moderators_and_name_what_happened(
 
 def test_hidden_items_are_named_above(desk: Client, asked: Question, admin: User, shop: Shop):
     report(asked, reporter("ann"))
-    decide("hide_content", asked, admin)
+    decide("hidden", asked, admin)
 
     shown = desk.get(f"{PAGES}shop/{shop.pk}/").content.decode()
 

@@ -44,7 +44,7 @@ def moderator(admin: User) -> Client:
 def rows(admin: User, written: Review, asked: Question) -> None:
     """Create a decided and a waiting case with some weight, so that charts have broken numbers."""
     report(written, reporter("ann"), at=timezone.now() - DAY)
-    decision = decide("accept_report", written, admin, at=timezone.now())
+    decision = decide("accepted", written, admin, at=timezone.now())
     SecondLook.objects.create(decision=decision, created_at=decision.created_at)
     report(asked, reporter("bea"), at=timezone.now() - 3 * DAY)
     DecisionTemplate.objects.create(name="Advertising", text="{product} is no place for it.")

@@ -79,7 +79,7 @@ class TestPage:
     ):
         down = review(customer, lamp, 1, comment="Gone.")
         make_report(down, "ann")
-        decide("accept_report", down, admin, at=timezone.now() - DAY)
+        decide("accepted", down, admin, at=timezone.now() - DAY)
         asked = ask(customer, lamp)
         make_report(asked, "bea")
 
@@ -135,7 +135,7 @@ class TestPage:
 
     def test_a_decided_case_has_a_page(self, moderator: Client, written: Review, admin: User):
         make_report(written, "ann")
-        decide("accept_report", written, admin, at=timezone.now() - DAY, note="Seen before.")
+        decide("accepted", written, admin, at=timezone.now() - DAY, note="Seen before.")
 
         shown = page(moderator, f"{case_of(written).pk}/change/")
 

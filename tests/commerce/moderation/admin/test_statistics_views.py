@@ -32,7 +32,7 @@ def test_charts_without_data_have_a_message(moderator: Client):
 
 def test_charts_have_titles_and_axes(moderator: Client, admin: User, written: Review, asked: Review):
     report(written, reporter("ann"), at=timezone.now() - DAY)
-    decide("accept_report", written, admin, at=timezone.now())
+    decide("accepted", written, admin, at=timezone.now())
     report(asked, reporter("bea"), at=timezone.now() - 3 * DAY)
 
     answer = moderator.get(STATISTICS)
@@ -67,7 +67,7 @@ def test_the_queue_is_counted_once_and_only_where_the_sidebar_is(moderator: Clie
 
 def test_the_list_of_decisions_is_read_only_and_links_to_cases(moderator: Client, admin: User, written: Review):
     report(written, reporter("ann"), at=timezone.now() - DAY)
-    made = decide("accept_report", written, admin, at=timezone.now() - DAY, note="Seen before.")
+    made = decide("accepted", written, admin, at=timezone.now() - DAY, note="Seen before.")
 
     shown = moderator.get(DECISIONS).content.decode()
 

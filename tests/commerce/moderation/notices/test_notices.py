@@ -37,7 +37,7 @@ def emails_to(user: User) -> list[EmailMessage]:
 
 
 def test_the_notice_to_the_author_has_quote_reason_and_appeal_link(written: Review, customer: User, admin: User):
-    decide("accept_report", written, admin, reason="It is advertising.", note="A known one.")
+    decide("accepted", written, admin, reason="It is advertising.", note="A known one.")
 
     notice = Notice.objects.get()
     assert (notice.user, notice.kind, notice.title) == (customer, "content_removed", "We have removed your review")
@@ -59,8 +59,8 @@ def test_notices_to_reporters_have_the_decision_and_the_reason_but_no_other_repo
     report(written, ann)
     report(written, bob)
     report(asked, ann)
-    decide("accept_report", written, admin, reason="It is as it is.")
-    decide("reject_report", asked, admin, reason="It is as it is.")
+    decide("accepted", written, admin, reason="It is as it is.")
+    decide("rejected", asked, admin, reason="It is as it is.")
 
     assert notice_kinds(ann) == ["report_rejected", "report_accepted"]
     assert notice_kinds(bob) == ["report_accepted"]
@@ -73,7 +73,7 @@ def test_notices_to_reporters_have_the_decision_and_the_reason_but_no_other_repo
 def test_a_warning_notifies_the_author_only(written: Review, customer: User, admin: User):
     ann = reporter("ann")
     report(written, ann)
-    decide("warn_author", written, admin, reason="Please be polite.")
+    decide("warned", written, admin, reason="Please be polite.")
 
     assert (notice_kinds(customer), notice_kinds(ann)) == (["warning"], [])
     assert "Please be polite." in Notice.objects.get().text
@@ -81,13 +81,13 @@ def test_a_warning_notifies_the_author_only(written: Review, customer: User, adm
 
 def test_hiding_creates_no_notices(written: Review, admin: User):
     report(written, reporter("ann"))
-    decide("hide_content", written, admin)
+    decide("hidden", written, admin)
 
     assert not Notice.objects.exists()
 
 
 def test_notices_are_sent_once_the_decision_can_no_longer_be_undone(written: Review, customer: User, admin: User):
-    decide("accept_report", written, admin)
+    decide("accepted", written, admin)
 
     before = DUE - timedelta(microseconds=1)
     assert (notice_kinds(customer, before), send(before)) == ([], 0)
@@ -99,7 +99,7 @@ def test_notices_are_sent_once_the_decision_can_no_longer_be_undone(written: Rev
 
 
 def test_an_undone_decision_sends_no_notices(written: Review, customer: User, admin: User):
-    undo(decide("accept_report", written, admin), admin)
+    undo(decide("accepted", written, admin), admin)
 
     assert (notice_kinds(customer, DUE + DAY), send(DUE + DAY), mail.outbox) == ([], 0, [])
 
@@ -107,7 +107,7 @@ def test_an_undone_decision_sends_no_notices(written: Review, customer: User, ad
 def test_each_email_is_sent_once(written: Review, customer: User, admin: User):
     ann = reporter("ann")
     report(written, ann)
-    decide("accept_report", written, admin)
+    decide("accepted", written, admin)
 
     assert send() == 2
     assert send() == send(DUE + 365 * DAY) == 0
@@ -118,7 +118,7 @@ def test_each_email_is_sent_once(written: Review, customer: User, admin: User):
 def test_after_a_crash_an_email_is_sent_again_with_the_same_message_id(
     written: Review, customer: User, admin: User, monkeypatch: pytest.MonkeyPatch
 ):
-    decide("accept_report", written, admin)
+    decide("accepted", written, admin)
 
     class Killed(BaseException):
         pass
@@ -141,7 +141,7 @@ def test_after_a_crash_an_email_is_sent_again_with_the_same_message_id(
 def test_a_failing_mail_server_is_retried_with_growing_delays_and_then_given_up(
     written: Review, customer: User, admin: User, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ):
-    decide("accept_report", written, admin)
+    decide("accepted", written, admin)
 
     def fail(self: EmailMessage, **options: object) -> int:
         raise error
@@ -167,7 +167,7 @@ def test_an_invalid_address_does_not_delay_other_emails(
     User.objects.filter(pk=customer.pk).update(email=strange)
     ann = reporter("ann")
     report(written, ann)
-    decide("accept_report", written, admin)
+    decide("accepted", written, admin)
 
     assert send() == 1
     assert f"To: {ann.email}" in capsys.readouterr().out
@@ -177,7 +177,7 @@ def test_an_invalid_address_does_not_delay_other_emails(
 def test_a_claim_that_nearly_expired_is_left_to_the_next_run(written: Review, admin: User):
     for name in ("ann", "bob", "cleo"):
         report(written, reporter(name))
-    decide("accept_report", written, admin)
+    decide("accepted", written, admin)
     seconds: Iterator[int] = count(step=50)
 
     def slow_clock() -> datetime:
@@ -189,7 +189,7 @@ def test_a_claim_that_nearly_expired_is_left_to_the_next_run(written: Review, ad
 
 
 def test_deactivated_users_get_no_email(written: Review, customer: User, admin: User):
-    decide("accept_report", written, admin)
+    decide("accepted", written, admin)
     User.objects.filter(pk=customer.pk).update(is_active=False)
 
     assert (send(), mail.outbox) == (0, [])
@@ -197,7 +197,7 @@ def test_deactivated_users_get_no_email(written: Review, customer: User, admin: 
 
 
 def test_the_periodic_task_sends_due_emails(written: Review, customer: User, admin: User):
-    decide("accept_report", written, admin)
+    decide("accepted", written, admin)
     assert PERIODIC_TASKS[tasks.send_notices.name] == 30.0
     tasks.send_notices()
 
@@ -205,7 +205,7 @@ def test_the_periodic_task_sends_due_emails(written: Review, customer: User, adm
 
 
 def test_the_command_sends_due_emails(written: Review, customer: User, admin: User):
-    decide("accept_report", written, admin)
+    decide("accepted", written, admin)
     call_command("send_notices")
 
     assert len(emails_to(customer)) == 1
@@ -219,7 +219,7 @@ def test_o3_logs_contain_no_text_of_users(
 
     monkeypatch.setattr(EmailMessage, "send", fail)
     report(written, reporter("ann"), message="A canary sings.")
-    decide("accept_report", written, admin, reason="A secret reason.", note="A secret note.")
+    decide("accepted", written, admin, reason="A secret reason.", note="A secret note.")
     send()
 
     logged = caplog.text

@@ -153,7 +153,7 @@ def test_held_content_is_in_the_queue_and_nowhere_public(
 
 
 def test_rejecting_publishes_and_undo_holds_again(held: Review, lamp: Product, admin: User):
-    decision = decide("reject_report", held, admin)
+    decision = decide("rejected", held, admin)
     lamp.refresh_from_db()
     held.refresh_from_db()
     assert (held.is_visible, lamp.rating_count, case_of(held).state) == (True, 1, "rejected")
@@ -168,7 +168,7 @@ def test_rejecting_publishes_and_undo_holds_again(held: Review, lamp: Product, a
 
 
 def test_accepting_takes_down_and_the_author_may_appeal(held: Review, lamp: Product, admin: User, customer: User):
-    decision = decide("accept_report", held, admin, at=NOON + MINUTE)
+    decision = decide("accepted", held, admin, at=NOON + MINUTE)
     held.refresh_from_db()
     lamp.refresh_from_db()
 
@@ -180,7 +180,7 @@ def test_accepting_takes_down_and_the_author_may_appeal(held: Review, lamp: Prod
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("action", ["hide_content", "show_content", "warn_author", "escalate_case"])
+@pytest.mark.parametrize("action", ["hidden", "shown", "warned", "escalated"])
 def test_every_other_decision_leaves_it_waiting(held: Review, admin: User, action: str):
     decision = decide(action, held, admin)
 
@@ -192,9 +192,9 @@ def test_every_other_decision_leaves_it_waiting(held: Review, admin: User, actio
 @pytest.mark.parametrize(
     ("action", "told"),
     [
-        ("reject_report", "content_published"),
-        ("show_content", "content_published"),
-        ("accept_report", "content_removed"),
+        ("rejected", "content_published"),
+        ("shown", "content_published"),
+        ("accepted", "content_removed"),
     ],
 )
 def test_the_author_is_told_of_the_hold_and_of_its_end(
@@ -214,7 +214,7 @@ def test_the_author_is_told_of_the_hold_and_of_its_end(
 
     undo(decide(action, held, admin, at=now), admin, at=now)
     assert list(Notice.objects.filter(user=customer)) == [notice]
-    decide("hide_content", held, admin, at=now)
+    decide("hidden", held, admin, at=now)
     decide(action, held, admin, at=now + MINUTE, reason="Thank you for waiting.")
     told_later = Notice.objects.for_user(customer, now + 20 * MINUTE)
     assert [each.kind for each in told_later] == [told, "content_held"]
@@ -230,22 +230,22 @@ def test_no_email_about_held_content_goes_to_an_unconfirmed_address(client_of: A
 
 
 def test_a_warning_about_held_content_does_not_say_that_it_is_kept(held: Review, customer: User, admin: User):
-    decide("warn_author", held, admin, reason="Please do not advertise.")
+    decide("warned", held, admin, reason="Please do not advertise.")
 
     notice = Notice.objects.get(user=customer, kind="warning")
     assert "kept it" not in notice.text
     assert "Whether it is public is decided separately. Please do not advertise." in notice.text
-    decide("reject_report", held, admin, at=NOON + MINUTE)
-    decide("warn_author", held, admin, at=NOON + DAY)
+    decide("rejected", held, admin, at=NOON + MINUTE)
+    decide("warned", held, admin, at=NOON + DAY)
     assert "kept it, with a warning" in Notice.objects.filter(user=customer, kind="warning")[0].text
 
 
 def test_held_content_is_hidden_for_now_once(held: Review, admin: User):
-    first = decide("hide_content", held, admin)
-    decide("warn_author", held, admin, at=NOON + DAY)
+    first = decide("hidden", held, admin)
+    decide("warned", held, admin, at=NOON + DAY)
 
     with pytest.raises(Conflict, match="A moderator has hidden this already"):
-        decide("hide_content", held, admin, at=NOON + 2 * DAY)
+        decide("hidden", held, admin, at=NOON + 2 * DAY)
     case = case_of(held)
     assert preview_decision(case_ids=[case.pk], action="hidden").refused == {
         case.pk: "A moderator has hidden this already."
@@ -259,10 +259,10 @@ def test_a_preview_counts_authors_who_learn_that_their_content_is_public(held: R
 
 
 def test_held_content_may_be_hidden_again_after_an_undo(held: Review, admin: User):
-    undo(decide("hide_content", held, admin), admin)
+    undo(decide("hidden", held, admin), admin)
 
     assert preview_decision(case_ids=[case_of(held).pk], action="hidden").items == 1
-    decide("hide_content", held, admin, at=NOON + DAY)
+    decide("hidden", held, admin, at=NOON + DAY)
 
 
 def test_of_held_texts_one_a_day_is_emailed(held: Review, lamp: Product, customer: User):

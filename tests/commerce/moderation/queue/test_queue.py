@@ -98,7 +98,7 @@ def test_the_queue_has_six_orders(items: dict[str, Review | Question], order: st
 def test_the_queue_is_filtered(
     items: dict[str, Review | Question], admin: User, filters: QueueFilters, expected: set[str]
 ):
-    decide("hide_content", items["asked"], admin)
+    decide("hidden", items["asked"], admin)
 
     assert set(names(items, filters)) == expected
     assert count_cases(filter_queue(filters, now=NOON)) == len(expected)
@@ -110,8 +110,8 @@ def test_the_queue_of_one_shop(items: dict[str, Review | Question], tent: Produc
 
 
 def test_decided_cases_leave_the_queue(items: dict[str, Review | Question], admin: User):
-    decide("accept_report", items["written"], admin)
-    decide("reject_report", items["asked"], admin)
+    decide("accepted", items["written"], admin)
+    decide("rejected", items["asked"], admin)
     delete_review(review_id=items["other"].pk, actor=items["other"].user, now=NOON)
 
     assert names(items, QueueFilters()) == []
@@ -147,11 +147,11 @@ def test_a_case_file_has_the_author_the_reports_and_the_decisions(
     lamp: Product, tent: Product, written: Review, customer: User, admin: User
 ):
     earlier = review(customer, tent, 1)
-    decide("warn_author", earlier, admin, at=NOON - 5 * DAY)
-    decide("accept_report", earlier, admin, at=NOON - 4 * DAY)
-    undo(decide("warn_author", written, admin, at=NOON - 3 * DAY), admin, at=NOON - 3 * DAY)
+    decide("warned", earlier, admin, at=NOON - 5 * DAY)
+    decide("accepted", earlier, admin, at=NOON - 4 * DAY)
+    undo(decide("warned", written, admin, at=NOON - 3 * DAY), admin, at=NOON - 3 * DAY)
     report(written, reporter("ann", agreed=1, disagreed=2), message="Rude.")
-    hidden = decide("hide_content", written, admin)
+    hidden = decide("hidden", written, admin)
 
     opened = case_file(case_of(written))
     assert (opened.item.content, opened.item.content.user) == (written, customer)
@@ -167,8 +167,8 @@ def test_a_case_file_has_the_author_the_reports_and_the_decisions(
 
 
 def test_an_author_whose_content_was_restored_has_no_last_removal(written: Review, admin: User):
-    decide("accept_report", written, admin, at=NOON - DAY)
-    decide("restore_content", written, admin)
+    decide("accepted", written, admin, at=NOON - DAY)
+    decide("restored", written, admin)
     report(written, reporter("ann"))
 
     history = case_file(case_of(written)).author
@@ -200,7 +200,7 @@ def test_a_second_moderator_sees_the_claim_of_the_first(written: Review, admin: 
 def test_a_claim_ends_with_the_decision(written: Review, admin: User, colleague: User):
     report(written, reporter("ann"))
     claim_case(case_id=case_of(written).pk, moderator=admin, now=NOON)
-    decide("accept_report", written, colleague)
+    decide("accepted", written, colleague)
 
     assert case_of(written).claimant(NOON) is None
 
@@ -209,7 +209,7 @@ def test_a_refused_case_does_not_stop_a_bulk_decision(
     items: dict[str, Review | Question], admin: User, colleague: User
 ):
     cases = {name: case_of(content).pk for name, content in items.items()}
-    decide("reject_report", items["asked"], colleague)
+    decide("rejected", items["asked"], colleague)
     ids = [*cases.values(), 2**62]
 
     preview = preview_decision(case_ids=ids, action="accepted")
@@ -236,7 +236,7 @@ def test_a_refused_case_does_not_stop_a_bulk_decision(
 
 
 def test_a_preview_lists_the_cases_that_would_be_refused(items: dict[str, Review | Question], admin: User):
-    decide("hide_content", items["asked"], admin)
+    decide("hidden", items["asked"], admin)
     ids = [case_of(content).pk for content in items.values()]
 
     hiding, showing = preview_decision(case_ids=ids, action="hidden"), preview_decision(case_ids=ids, action="shown")
@@ -267,10 +267,10 @@ def test_statistics_of_the_queue(items: dict[str, Review | Question], lamp: Prod
     assert (figures.length, figures.hidden, figures.brigaded, figures.appealed) == (3, 0, 1, 0)
     assert figures.oldest_age == 3 * DAY
 
-    decide("hide_content", items["asked"], admin)
-    decide("accept_report", items["other"], admin, at=datetime(2026, 5, 3, 23, 59, tzinfo=UTC))
-    decide("reject_report", items["written"], admin, at=datetime(2026, 5, 4, 0, 0, tzinfo=UTC))
-    decide("reject_report", items["asked"], admin)
+    decide("hidden", items["asked"], admin)
+    decide("accepted", items["other"], admin, at=datetime(2026, 5, 3, 23, 59, tzinfo=UTC))
+    decide("rejected", items["written"], admin, at=datetime(2026, 5, 4, 0, 0, tzinfo=UTC))
+    decide("rejected", items["asked"], admin)
 
     figures = queue_statistics(now=NOON, days=3)
     assert (figures.length, figures.hidden, figures.oldest_age) == (0, 0, None)
@@ -284,7 +284,7 @@ def test_statistics_of_the_queue(items: dict[str, Review | Question], lamp: Prod
 
 
 def test_the_share_of_reports_that_moderators_agreed_with(lamp: Product, admin: User):
-    for number, (reports, action) in enumerate([(3, "accept_report"), (1, "reject_report"), (2, "accept_report")]):
+    for number, (reports, action) in enumerate([(3, "accepted"), (1, "rejected"), (2, "accepted")]):
         written = review(reporter(f"author{number}"), lamp, 3)
         for one in range(reports):
             report(written, reporter(f"r{number}-{one}"))

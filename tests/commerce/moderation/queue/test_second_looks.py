@@ -27,7 +27,7 @@ def look(written: Review, admin: User) -> SecondLook:
     """Return the second look at a removal by `admin`."""
     made = report(written, reporter("ann"), message="It is spam.")
     AbuseReport.objects.filter(pk=made.pk).update(reason=ReportReason.objects.get(code="spam"))
-    decide("accept_report", written, admin, reason="We remove advertisements.", note="Seen before.")
+    decide("accepted", written, admin, reason="We remove advertisements.", note="Seen before.")
     return SecondLook.objects.get()
 
 
@@ -39,26 +39,26 @@ def refusal(look: SecondLook, moderator: User) -> tuple[int, str]:
 
 def test_one_of_so_many_verdicts_is_sampled_by_its_id(written: Review, admin: User, settings: Settings):
     report(written, reporter("ann"))
-    decided = decide("warn_author", written, admin)
+    decided = decide("warned", written, admin)
     settings.MODERATION_SECOND_LOOK_INTERVAL = decided.pk + 2
-    decide("reject_report", written, admin)
+    decide("rejected", written, admin)
     assert not SecondLook.objects.exists()
 
     report(written, reporter("bob"), at=NOON + DAY)
-    sampled = decide("reject_report", written, admin, at=NOON + DAY)
+    sampled = decide("rejected", written, admin, at=NOON + DAY)
     assert sampled.pk == decided.pk + 2
     assert SecondLook.objects.get().decision == sampled
     settings.MODERATION_SECOND_LOOK_INTERVAL = 0
     report(written, reporter("cem"), at=NOON + 2 * DAY)
-    decide("accept_report", written, admin, at=NOON + 2 * DAY)
+    decide("accepted", written, admin, at=NOON + 2 * DAY)
     assert SecondLook.objects.count() == 1
 
 
 def test_only_verdicts_of_moderators_about_reports_are_sampled(written: Review, asked: Question, admin: User):
     for number in range(5):
         report(written, reporter(f"r{number}", agreed=9))  # hidden by the rule
-    decide("warn_author", written, admin)
-    decide("accept_report", asked, admin)  # without a report
+    decide("warned", written, admin)
+    decide("accepted", asked, admin)  # without a report
 
     assert Decision.objects.count() == 3
     assert not SecondLook.objects.exists()
@@ -80,7 +80,7 @@ def test_a_verdict_changes_nothing_and_counts_in_the_statistics(
     desk: Client, look: SecondLook, moderator: User, asked: Question, admin: User
 ):
     report(asked, reporter("bob"))
-    decide("reject_report", asked, admin)
+    decide("rejected", asked, admin)
     second = SecondLook.objects.exclude(pk=look.pk).get()
     tables = (Review, Question, Decision, Case, AbuseReport)
     before = rows(*tables)

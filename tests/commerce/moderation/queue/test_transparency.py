@@ -44,13 +44,13 @@ def decided(lamp: Product, written: Review, asked: Question, admin: User, custom
     """Remove a review, hide and keep a question, undo another removal, and ban an author."""
     report_for(written, "ann", "personal_data", days_before=1)
     report_for(written, "bob", "spam")
-    removed = decide("accept_report", written, admin, reason="Ann told us.", note="Ann again.")
+    removed = decide("accepted", written, admin, reason="Ann told us.", note="Ann again.")
     report_for(asked, "cem", "illegal")
-    decide("hide_content", asked, admin)
-    decide("reject_report", asked, admin, at=NOON + DAY)
+    decide("hidden", asked, admin)
+    decide("rejected", asked, admin, at=NOON + DAY)
     other = review(reporter("eve"), lamp, 5)
     report_for(other, "dan", "spam")
-    undo(decide("accept_report", other, admin), admin)
+    undo(decide("accepted", other, admin), admin)
     notice = removed.notices.get(user=customer)
     appeal = file_appeal(author=customer, notice_id=notice.pk, message="My name is Some.", now=NOON + DAY)
     decide_appeal(appeal_id=appeal.pk, overturn=True, moderator=admin, now=NOON + 2 * DAY)
@@ -104,7 +104,7 @@ def test_statements_have_the_fields_of_the_dsa_database(decided: None):
 def test_a_rule_that_hides_is_an_automatic_decision(written: Review, admin: User):
     for number in range(5):
         report(written, reporter(f"r{number}", agreed=9), at=NOON)
-    decide("accept_report", written, admin, at=NOON + DAY)
+    decide("accepted", written, admin, at=NOON + DAY)
 
     hidden, removed = file_rows()
 
@@ -146,7 +146,7 @@ def test_figures_of_a_period(decided: None):
 
 def test_a_period_has_both_of_its_ends_and_no_other_day(written: Review, admin: User):
     report(written, reporter("ann"))
-    decide("accept_report", written, admin)
+    decide("accepted", written, admin)
     day = NOON.date()
 
     assert len(file_rows(ReportingPeriod(first=day, last=day))) == 1
@@ -163,7 +163,7 @@ def test_a_file_is_bounded_and_no_cell_is_a_formula(
     for number in range(4):
         content = review(reporter(f"author{number}"), lamp, 3)
         report_for(content, f"r{number}", "-cmd")
-        decide("accept_report", content, admin)
+        decide("accepted", content, admin)
 
     assert {row["report_reason"] for row in file_rows()} == {"'-cmd"}
     with django_assert_num_queries(4):  # decisions, contents of two kinds, ends

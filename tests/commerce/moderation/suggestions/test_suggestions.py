@@ -297,6 +297,6 @@ def test_an_unchanged_case_is_not_embedded_again(case: Case, server: EmbeddingSe
     Case.objects.filter(pk=case.pk).update(updated_at=timezone.now())
     assert update_case_vectors(now=timezone.now()) == 0
     assert len(server.texts) == sent
-    decide("accept_report", Question.objects.get(pk=case.model_id), admin, at=timezone.now())
+    decide("accepted", Question.objects.get(pk=case.model_id), admin, at=timezone.now())
     assert update_case_vectors(now=timezone.now() + DAY) == 0  # the texts of the decision are the same
     assert len(server.texts) == sent

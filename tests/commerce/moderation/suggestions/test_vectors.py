@@ -138,7 +138,7 @@ def test_a_removal_that_an_appeal_confirmed_keeps_its_texts_and_reports(
     server: EmbeddingServer, written: Review, admin: User, customer: User
 ):
     report(written, reporter("ann"), message="It names a rival.")
-    removal = decide("accept_report", written, admin)
+    removal = decide("accepted", written, admin)
     [before] = read_case_texts([removal.case_id])
     at = NOON + 10 * MINUTE
     made = file_appeal(author=customer, notice_id=Notice.objects.get(kind="content_removed").pk, message="No.", now=at)
