@@ -1,6 +1,6 @@
 """Models of reviews and questions. Deleting one keeps its row."""
 
-from typing import Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from django.db import models
 from django.db.models import Q
@@ -37,6 +37,8 @@ class ContentQuerySet(models.QuerySet[ContentT]):
 class Content(models.Model):
     """Common fields of reviews and questions, both of which can be reported."""
 
+    text_field: ClassVar[str]  # what the author wrote
+
     user = models.ForeignKey(User, on_delete=models.PROTECT, related_name="%(class)ss")
     product = models.ForeignKey(Product, on_delete=models.PROTECT, related_name="%(class)ss")
     shop = models.ForeignKey(Shop, on_delete=models.PROTECT, related_name="%(class)ss")
@@ -54,6 +56,11 @@ class Content(models.Model):
     def is_visible(self) -> bool:
         return self.deleted_at is None and self.hidden_at is None
 
+    @property
+    def text(self) -> str:
+        """Return what the author wrote."""
+        return str(getattr(self, self.text_field))
+
 
 class Review(Content):
     """A customer's review of a product: one for each order with it, and one without an order."""
@@ -61,6 +68,7 @@ class Review(Content):
     # The parent order, whichever order of the tree was sent.
     order = models.ForeignKey(Order, on_delete=models.PROTECT, null=True, blank=True, related_name="reviews")
     rating = models.PositiveSmallIntegerField()
+    text_field = "comment"
     comment = models.TextField(blank=True)
     photos = models.ManyToManyField(Attachment, blank=True, related_name="reviews")
 
@@ -96,6 +104,7 @@ class Review(Content):
 class Question(Content):
     """A customer's question about a product, and the shop's answer."""
 
+    text_field = "question"
     question = models.TextField()
     answer = models.TextField(blank=True)
     answered_at = models.DateTimeField(null=True, blank=True)

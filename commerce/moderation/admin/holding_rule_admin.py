@@ -6,16 +6,12 @@ from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
-from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 from unfold.admin import ModelAdmin
 
 from commerce.moderation.labels import KINDS
 from commerce.moderation.models import HoldingRule
 from commerce.moderation.queue.holding import MAX_EXAMPLES, preview_rule
-from commerce.reviews.models import Review
-
-MAX_TEXT_LENGTH = 200
 
 
 @admin.register(HoldingRule)
@@ -50,11 +46,6 @@ class HoldingRuleAdmin(ModelAdmin):
             "rule": rule,
             "preview": preview,
             "max_examples": MAX_EXAMPLES,
-            "lines": [(KINDS[type(each).__name__], each, _text(each)) for each in preview.examples],
+            "lines": [(KINDS[type(each).__name__], each) for each in preview.examples],
         }
         return render(request, "moderation/holding_preview.html", context)
-
-
-def _text(content: Any) -> str:
-    text = content.comment if isinstance(content, Review) else content.question
-    return Truncator(text).chars(MAX_TEXT_LENGTH)

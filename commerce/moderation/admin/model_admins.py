@@ -98,8 +98,7 @@ class DecisionAdmin(ReadOnlyAdminMixin, LargeTableAdmin):
 
     @admin.display(description=_("text"))
     def wrote(self, decision: Decision) -> str:
-        content = decision.content
-        return Truncator(content.get("comment") or content.get("question") or "").chars(MAX_TEXT_LENGTH)
+        return Truncator(decision.text).chars(MAX_TEXT_LENGTH)
 
 
 @admin.register(ReportReason)

@@ -54,11 +54,6 @@ class QueueRow:
         return STATES[self.case.state]
 
     @cached_property
-    def text(self) -> str:
-        content = self.item.content
-        return content.comment if isinstance(content, Review) else content.question
-
-    @cached_property
     def answer(self) -> str:
         content = self.item.content
         return "" if isinstance(content, Review) else content.answer

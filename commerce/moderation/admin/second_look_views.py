@@ -53,7 +53,7 @@ def _describe(case: BlindCase) -> dict[str, Any]:
     content, rating = case.content, case.content.get("rating") or 0
     return {
         "kind": KINDS[case.look.decision.case.model_type],
-        "text": content.get("comment") or content.get("question") or "",
+        "text": case.look.decision.text,
         "answer": content.get("answer", ""),
         "rating": rating,
         "stars": "★" * rating + "☆" * (STARS - rating),

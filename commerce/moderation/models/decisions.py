@@ -65,6 +65,11 @@ class Decision(models.Model):
     def __str__(self) -> str:
         return f"{self.action}: {self.case_id}"
 
+    @property
+    def text(self) -> str:
+        """Return the text of the review or question before the decision."""
+        return str(self.content.get("comment") or self.content.get("question") or "")
+
     def can_be_undone(self, now: datetime) -> bool:
         return self.undone_at is None and now < self.undo_until
 

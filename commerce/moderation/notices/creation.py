@@ -85,13 +85,12 @@ def _author_notice(decision: Decision, content: Review | Question) -> str | None
 def _notice(kind: str, decision: Decision, content: Review | Question, user_id: int) -> Notice:
     is_removal = kind == Notice.Kind.CONTENT_REMOVED
     appeal_until = decision.undo_until + settings.MODERATION_APPEAL_WINDOW if is_removal else None
-    text = content.comment if isinstance(content, Review) else content.question
     template = WARNING_ABOUT_HIDDEN if kind == Notice.Kind.WARNING and content.hidden_at else TEXTS[kind]
     values = {
         "thing": "review" if isinstance(content, Review) else "question",
         "product": content.product.name,
         "reason": decision.reason or (DEFAULT_REASON if kind in NEEDS_REASON else ""),
-        "quote": Truncator(text).chars(MAX_QUOTE_LENGTH) or "(only stars)",
+        "quote": Truncator(content.text).chars(MAX_QUOTE_LENGTH) or "(only stars)",
         "appeal_until": appeal_until,
     }
     return Notice(

@@ -15,7 +15,6 @@ from typing import Any
 from django.db.models import Q, QuerySet
 
 from commerce.moderation.models import AbuseReport, Appeal, Case, ContentKind, Decision, Notice, Sanction
-from commerce.moderation.queue.search import TEXT_COLUMNS
 from commerce.moderation.reportable_content import CONTENT_MODELS
 from shared.api.query_params import parse_integer
 
@@ -222,7 +221,7 @@ def _with_texts(events: Sequence[HistoryEvent]) -> list[HistoryEvent]:
     texts: dict[ContentKey, str] = {}
     for kind, model in CONTENT_MODELS.items():
         ids = {event.case.model_id for event in events if event.case and event.case.model_type == kind}
-        rows = model._default_manager.filter(pk__in=ids).values_list("pk", TEXT_COLUMNS[ContentKind(kind)])
+        rows = model._default_manager.filter(pk__in=ids).values_list("pk", model.text_field)
         texts |= {(kind, pk): text for pk, text in rows}
     return [
         replace(event, text=texts.get((event.case.model_type, event.case.model_id), "")) if event.case else event

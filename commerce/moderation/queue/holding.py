@@ -65,7 +65,7 @@ def preview_rule(rule: HoldingRule, *, shops_off: Iterable[int] = (), now: datet
     for content in merge(
         *(_newest_texts(model) for model in CONTENT_MODELS.values()), key=lambda each: each.created_at
     ):
-        text = content.comment if isinstance(content, Review) else content.question
+        text = content.text
         if content.created_at < since or not text or content.shop_id in off:
             continue
         checked += 1

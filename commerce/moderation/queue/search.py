@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from django.db.models import Q, QuerySet
 
 from commerce.catalog.models import Product
-from commerce.moderation.models import AbuseReport, Case, ContentKind
+from commerce.moderation.models import AbuseReport, Case
 from commerce.moderation.reportable_content import CONTENT_MODELS
 from commerce.shops.models import Shop
 from shared.accounts.models import User
@@ -16,7 +16,6 @@ MAX_MATCHES = 1_000
 MAX_PRODUCTS = 100
 MAX_PEOPLE = 100
 MAX_SHOPS = 100
-TEXT_COLUMNS = {ContentKind.REVIEW: "comment", ContentKind.QUESTION: "question"}
 
 
 def search(cases: "QuerySet[Case]", term: str) -> "QuerySet[Case]":
@@ -54,7 +53,7 @@ def _ids_by_words(cases: "QuerySet[Case]", term: str) -> Iterator[int]:
     contents = list(AbuseReport.objects.filter(pk__in=reports).order_by().values_list("model_type", "model_id"))
     products = rows_with_words(Product, "name", term, limit=MAX_PRODUCTS)
     for kind, model in CONTENT_MODELS.items():
-        ids = rows_with_words(model, TEXT_COLUMNS[ContentKind(kind)], term, limit=MAX_MATCHES)
+        ids = rows_with_words(model, model.text_field, term, limit=MAX_MATCHES)
         reported = model._default_manager.filter(
             Q(abusive_reports_count__gt=0) | Q(hidden_at__isnull=False), product_id__in=products
         )

@@ -1,21 +1,25 @@
-"""Reads of the texts of cases: as they are if a case waits, else as they were at its decision."""
+"""Texts of cases that are compared: as they are if a case waits, else as they were at its decision.
 
+Also features of them that an embedding does not tell.
+"""
+
+import hashlib
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from commerce.moderation.models import AbuseReport, Appeal, Case, Decision, ReportReason
-from commerce.moderation.reportable_content import CONTENT_MODELS
-from commerce.moderation.suggestions.texts import (
-    content_rating,
-    content_text,
-    fingerprint_of,
-    recorded_text,
-    reports_text,
-)
+from commerce.moderation.reportable_content import CONTENT_MODELS, Reportable
+from commerce.reviews.models import Review
 from shared.accounts.models import User
 from shared.accounts.personal_data.erasure import ERASED_EMAIL_DOMAIN
+
+MAX_REPORTS = 10
+LINK_MARKS = ("http:", "https:", "www.", ".com", ".net", ".org", ".example", " dot ", "t.me/", "@")
+MIN_PHONE_DIGITS = 7
+FIRST_SYMBOL = 0x2190  # arrows, symbols, emoji
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +85,7 @@ def _decided_texts(cases: Sequence[Case], reason_ids: set[int]) -> list[CaseText
         texts.append(
             CaseText(
                 case=case,
-                content=recorded_text(decision.content),
+                content=_normalized(decision.text),
                 reports=reports_text(messages),
                 rating=decision.content.get("rating"),
                 reason_id=_commonest((record.get("reason_id") for record in records), reason_ids),
@@ -100,3 +104,39 @@ def _erased_reporters(decisions: Iterable[Decision]) -> set[int]:
 def _commonest(reason_ids: Iterable[int | None], existing: set[int]) -> int | None:
     counts = Counter(pk for pk in reason_ids if pk in existing)
     return counts.most_common(1)[0][0] if counts else None
+
+
+def content_text(content: Reportable) -> str:
+    """Return the text of a review or question, without the shop's answer."""
+    return _normalized(content.text)
+
+
+def content_rating(content: Reportable) -> int | None:
+    return content.rating if isinstance(content, Review) else None
+
+
+def reports_text(messages: Sequence[str]) -> str:
+    """Return the messages of reports, the newest first, as one text."""
+    return _normalized("\n".join(messages[:MAX_REPORTS]))
+
+
+def fingerprint_of(content: str, reports: str, rating: int | None = None) -> str:
+    """Return a hash that changes with either text and with the rating."""
+    return hashlib.blake2b(f"{content}\0{reports}\0{rating}".encode(), digest_size=16).hexdigest()
+
+
+def text_features(text: str) -> list[float]:
+    """Return numbers from 0 to about 1: link, telephone number, length, capitals, question, symbols."""
+    lower = text.lower()
+    return [
+        float(any(mark in lower for mark in LINK_MARKS)),
+        float(sum(map(str.isdigit, text)) >= MIN_PHONE_DIGITS),
+        math.log1p(len(text)) / 5,
+        sum(map(str.isupper, text)) / max(len(text), 1),
+        float("?" in text),
+        float(any(ord(character) >= FIRST_SYMBOL for character in text)),
+    ]
+
+
+def _normalized(text: str) -> str:
+    return " ".join(text.split())

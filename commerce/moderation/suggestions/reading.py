@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 
 from commerce.moderation.models import Case, CaseVector, Decision, ReportReason, SuggestionModel
 from commerce.moderation.reportable_content import Reportable
-from commerce.moderation.suggestions.case_texts import read_case_texts
+from commerce.moderation.suggestions.case_texts import (
+    content_rating,
+    content_text,
+    fingerprint_of,
+    read_case_texts,
+    reports_text,
+)
 from commerce.moderation.suggestions.classifier import probabilities
-from commerce.moderation.suggestions.projection import part_size
-from commerce.moderation.suggestions.texts import content_rating, content_text, fingerprint_of, reports_text
 from commerce.moderation.suggestions.training import VERDICTS, is_removal, past_vectors
-from commerce.moderation.suggestions.vectors import MIN_ALIKE_SIMILARITY, content_part, read_vector
+from commerce.moderation.suggestions.vectors import MIN_ALIKE_SIMILARITY, content_part, part_size, read_vector
 
 MAX_SIMILAR = 5
 MIN_SIMILARITY = 0.3  # of content and reports: less is chance
@@ -52,12 +56,6 @@ class SimilarDecision:
     @property
     def percent(self) -> int:
         return int(self.similarity * 100)
-
-    @property
-    def text(self) -> str:
-        """Return the content as it was."""
-        content = self.decision.content
-        return str(content.get("comment") or content.get("question") or "")
 
 
 @dataclass(frozen=True, kw_only=True)

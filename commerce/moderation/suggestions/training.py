@@ -18,8 +18,7 @@ from commerce.moderation.suggestions.classifier import (
     held_out_probabilities,
     verdict_rule,
 )
-from commerce.moderation.suggestions.projection import part_size
-from commerce.moderation.suggestions.vectors import MAX_CASES, past_decisions, read_vector
+from commerce.moderation.suggestions.vectors import MAX_CASES, part_size, past_decisions, read_vector
 
 VERDICTS = (Decision.Action.ACCEPTED, Decision.Action.REJECTED)
 MIN_INTERVAL = timedelta(hours=1)

@@ -6,6 +6,7 @@ The newest waiting cases and the newest decisions have vectors. A case whose tex
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 import numpy as np
 import structlog
@@ -23,9 +24,7 @@ from commerce.model_server.embeddings import (
 )
 from commerce.moderation.models import Case, CaseVector, Decision
 from commerce.moderation.reportable_content import CONTENT_MODELS
-from commerce.moderation.suggestions.case_texts import CaseText, read_case_texts
-from commerce.moderation.suggestions.projection import part_size, project
-from commerce.moderation.suggestions.texts import text_features
+from commerce.moderation.suggestions.case_texts import CaseText, read_case_texts, text_features
 from shared.accounts.personal_data.erasure import ERASED_EMAIL_DOMAIN
 
 MAX_CASES = 2_000  # of the queue, and of past decisions
@@ -33,6 +32,8 @@ MAX_PER_RUN = 512
 BATCH_SIZE = 64  # cases, of two texts each
 CALL_TIMEOUT_SECONDS = 30.0
 MIN_ALIKE_SIMILARITY = 0.97
+MAX_PART_SIZE = 384  # numbers a text: cosines change by 0.05 at most, those near 1 by a tenth of it
+PROJECTION_SEED = 20_261_126
 PAST_ACTIONS = (Decision.Action.ACCEPTED, Decision.Action.REJECTED, Decision.Action.APPEAL_KEPT)
 KEPT_AFTER_CHANGE = timedelta(days=1)  # of a case that is not compared: it is decided or appealed, and may return
 
@@ -180,3 +181,24 @@ def _client() -> EmbeddingsClient:
         api_key=settings.DESCRIPTIONS_API_KEY,
         timeout_seconds=CALL_TIMEOUT_SECONDS,
     )
+
+
+def part_size(dimensions: int) -> int:
+    """Return the numbers that are stored of a vector with these dimensions."""
+    return min(dimensions, MAX_PART_SIZE)
+
+
+def project(vector: Vector) -> Vector:
+    """Return a vector of length 1 and `part_size`: itself, or a random projection that is the same everywhere."""
+    if len(vector) <= MAX_PART_SIZE:
+        return vector
+    projected = _signs(len(vector)) @ vector
+    return projected / np.float32(max(float(np.linalg.norm(projected)), 1e-9))
+
+
+@lru_cache(maxsize=2)
+def _signs(dimensions: int) -> Vector:
+    """Return a matrix of 1 and -1 from a bit generator, whose stream no version of NumPy changes."""
+    words = np.random.PCG64(PROJECTION_SEED).random_raw(-(-MAX_PART_SIZE * dimensions // 64))
+    bits = np.unpackbits(words.astype("<u8").view(np.uint8))[: MAX_PART_SIZE * dimensions]
+    return (bits.reshape(MAX_PART_SIZE, dimensions).astype(np.float32) * 2) - 1

@@ -55,8 +55,8 @@ def main() -> None:
 def embed(url: str, key: str, model: str, reports: Sequence[JudgedReport]) -> NDArray[np.float32]:
     """Return the rows that the shop's worker would store."""
     from commerce.model_server.embeddings import cut_text, embeddings_client
-    from commerce.moderation.suggestions.projection import project
-    from commerce.moderation.suggestions.texts import text_features
+    from commerce.moderation.suggestions.case_texts import text_features
+    from commerce.moderation.suggestions.vectors import project
 
     client = embeddings_client(base_url=url, api_key=key, timeout_seconds=120)
     parts = []

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from commerce.moderation.suggestions.case_texts import fingerprint_of, text_features
 from commerce.moderation.suggestions.classifier import (
     FOLDS,
     duplicate_folds,
@@ -11,7 +12,6 @@ from commerce.moderation.suggestions.classifier import (
     probabilities,
     verdict_rule,
 )
-from commerce.moderation.suggestions.texts import fingerprint_of, text_features
 from commerce.moderation.suggestions.training import measured_rules
 
 RANDOM = np.random.default_rng(3)

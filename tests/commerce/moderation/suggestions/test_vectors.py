@@ -16,10 +16,15 @@ from commerce.moderation.appeals import decide_appeal, file_appeal
 from commerce.moderation.models import Case, CaseVector, Decision, Notice, SuggestionModel
 from commerce.moderation.suggestions import reading, training
 from commerce.moderation.suggestions.case_texts import read_case_texts
-from commerce.moderation.suggestions.projection import MAX_PART_SIZE, project
 from commerce.moderation.suggestions.reading import alike_cases
 from commerce.moderation.suggestions.training import ABANDONED_AFTER, MIN_INTERVAL, update_suggestion_model
-from commerce.moderation.suggestions.vectors import CALL_TIMEOUT_SECONDS, content_part, update_case_vectors
+from commerce.moderation.suggestions.vectors import (
+    CALL_TIMEOUT_SECONDS,
+    MAX_PART_SIZE,
+    content_part,
+    project,
+    update_case_vectors,
+)
 from commerce.moderation.tasks import update_suggestions
 from commerce.reviews.models import Question, Review
 from shared.accounts.models import User
