@@ -1,6 +1,6 @@
 """Admin pages of customers' addresses. They write through the services, as the API does."""
 
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import admin
 from django.forms import JSONField, ModelForm
@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from commerce.addresses import services
 from commerce.addresses.models import Address
-from shared.accounts.models import User
+from shared.accounts.permissions import signed_in_user
 from shared.api.admin.base import LargeTableAdmin
 
 
@@ -53,11 +53,7 @@ class AddressAdmin(LargeTableAdmin):
             row = services.update_address(customer=obj.customer, address_id=obj.pk, changes=values, now=timezone.now())
         else:
             row = services.create_address(
-                actor=_admin(request), customer_id=obj.customer_id, **values, now=timezone.now()
+                actor=signed_in_user(request), customer_id=obj.customer_id, **values, now=timezone.now()
             )
         obj.pk = row.pk
         obj.refresh_from_db()
-
-
-def _admin(request: HttpRequest) -> User:
-    return cast(User, request.user)

@@ -1,7 +1,5 @@
 """Admin of attachments, which can be viewed and deleted but not changed."""
 
-from typing import Any
-
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -12,7 +10,7 @@ from django.utils.translation import gettext as _
 from commerce.attachments import services, storage
 from commerce.attachments.images.sizes import thumbnail_size
 from commerce.attachments.models import Attachment
-from shared.accounts.models import User
+from shared.accounts.permissions import signed_in_user
 from shared.api.admin.base import LargeTableAdmin
 
 
@@ -41,12 +39,8 @@ class AttachmentAdmin(LargeTableAdmin):
         return format_html('<a href="{}"><img src="{}" alt="" style="max-height: 4rem"></a>', url, thumbnail)
 
     def delete_model(self, request: HttpRequest, obj: Attachment) -> None:
-        self._delete(request, obj.pk)
+        services.delete_attachment(attachment_id=obj.pk, actor=signed_in_user(request), now=timezone.now())
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Attachment]) -> None:
-        for attachment_id in list(queryset.values_list("pk", flat=True)):
-            self._delete(request, attachment_id)
-
-    def _delete(self, request: HttpRequest, attachment_id: Any) -> None:
-        assert isinstance(request.user, User)  # noqa: S101 - the admin requires a signed-in user
-        services.delete_attachment(attachment_id=attachment_id, actor=request.user, now=timezone.now())
+        for attachment in list(queryset):
+            self.delete_model(request, attachment)

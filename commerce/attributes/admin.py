@@ -1,6 +1,6 @@
 """Admin pages of attributes."""
 
-from typing import Any, cast
+from typing import Any
 
 from django.contrib import admin
 from django.forms import ModelForm
@@ -10,7 +10,7 @@ from unfold.admin import TabularInline
 
 from commerce.attributes import services
 from commerce.attributes.models import Attribute, AttributeValue
-from shared.accounts.models import User
+from shared.accounts.permissions import signed_in_user
 from shared.api.admin.base import LanguageListFilter, LargeTableAdmin
 from shared.api.slugs import make_slug
 
@@ -42,10 +42,12 @@ class AttributeAdmin(LargeTableAdmin):
         now = timezone.now()
         if change:
             changes = {"name": obj.name, "shop_id": obj.shop_id}
-            row = services.update_attribute(actor=_admin(request), attribute_id=obj.pk, changes=changes, now=now)
+            row = services.update_attribute(
+                actor=signed_in_user(request), attribute_id=obj.pk, changes=changes, now=now
+            )
         else:
             row = services.create_attribute(
-                actor=_admin(request), shop_id=obj.shop_id, name=obj.name, language=obj.language, now=now
+                actor=signed_in_user(request), shop_id=obj.shop_id, name=obj.name, language=obj.language, now=now
             )
         obj.pk = row.pk
         obj.refresh_from_db()
@@ -56,7 +58,3 @@ class AttributeAdmin(LargeTableAdmin):
             value.save()
         for value in formset.deleted_objects:
             value.delete()
-
-
-def _admin(request: HttpRequest) -> User:
-    return cast(User, request.user)

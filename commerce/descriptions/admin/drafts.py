@@ -19,15 +19,17 @@ from commerce.descriptions.admin.draft_views import writer_urls
 from commerce.descriptions.admin.labels import describe_errors
 from commerce.descriptions.drafts import DraftDecision
 from commerce.descriptions.models import DescriptionDraft
-from shared.accounts.models import User
-from shared.api.admin.base import LargeTableAdmin
+from shared.accounts.permissions import signed_in_user
+from shared.api.admin.base import LargeTableAdmin, NoDeleteMixin
 from shared.api.errors import ApiError
 
 MAX_EXCERPT_LENGTH = 120
 
 
 @admin.register(DescriptionDraft)
-class DescriptionDraftAdmin(LargeTableAdmin):
+class DescriptionDraftAdmin(NoDeleteMixin, LargeTableAdmin):
+    """Drafts. One that is not used is discarded, and stays in the product's history."""
+
     list_display = ["created_at", "product", "excerpt", "state", "language", "tone", "author"]
     list_select_related = ["product", "author", "decided_by"]
     list_filter = ["state", ["product", AutocompleteSelectFilter]]
@@ -65,10 +67,6 @@ class DescriptionDraftAdmin(LargeTableAdmin):
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return False: an unused draft is discarded, and stays in the product's history."""
-        return False
-
     @admin.display(description=_("text"))
     def excerpt(self, draft: DescriptionDraft) -> str:
         return Truncator(draft.text).chars(MAX_EXCERPT_LENGTH)
@@ -90,7 +88,7 @@ class DescriptionDraftAdmin(LargeTableAdmin):
         try:
             if "text" in form.changed_data:
                 text = obj.text.replace("\r\n", "\n")
-                drafts.edit_draft(draft_id=obj.pk, actor=_user(request), text=text, now=timezone.now())
+                drafts.edit_draft(draft_id=obj.pk, actor=signed_in_user(request), text=text, now=timezone.now())
             for submit_action in self.get_actions_submit_line(request, obj.pk):
                 if submit_action.action_name in request.POST:
                     submit_action.method(request, obj)
@@ -106,20 +104,20 @@ class DescriptionDraftAdmin(LargeTableAdmin):
 
     @action(description=_("Use as the description"))  # type: ignore[untyped-decorator]
     def save_and_use(self, request: HttpRequest, obj: DescriptionDraft) -> None:
-        drafts.accept_draft(draft_id=obj.pk, actor=_user(request), now=timezone.now())
+        drafts.accept_draft(draft_id=obj.pk, actor=signed_in_user(request), now=timezone.now())
 
     @action(description=_("Discard"))  # type: ignore[untyped-decorator]
     def save_and_discard(self, request: HttpRequest, obj: DescriptionDraft) -> None:
-        drafts.discard_draft(draft_id=obj.pk, actor=_user(request), now=timezone.now())
+        drafts.discard_draft(draft_id=obj.pk, actor=signed_in_user(request), now=timezone.now())
 
     @admin.action(description=_("Use as the product's description"))
     def use_selected(self, request: HttpRequest, queryset: "QuerySet[DescriptionDraft]") -> None:
-        decisions = drafts.accept_drafts(draft_ids=_ids(queryset), actor=_user(request), now=timezone.now())
+        decisions = drafts.accept_drafts(draft_ids=_ids(queryset), actor=signed_in_user(request), now=timezone.now())
         self._report(request, decisions)
 
     @admin.action(description=_("Discard"))
     def discard_selected(self, request: HttpRequest, queryset: "QuerySet[DescriptionDraft]") -> None:
-        decisions = drafts.discard_drafts(draft_ids=_ids(queryset), actor=_user(request), now=timezone.now())
+        decisions = drafts.discard_drafts(draft_ids=_ids(queryset), actor=signed_in_user(request), now=timezone.now())
         self._report(request, decisions)
 
     def _report(self, request: HttpRequest, decisions: Sequence[DraftDecision]) -> None:
@@ -131,8 +129,3 @@ class DescriptionDraftAdmin(LargeTableAdmin):
 
 def _ids(queryset: "QuerySet[DescriptionDraft]") -> list[int]:
     return list(queryset.order_by().values_list("pk", flat=True))
-
-
-def _user(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)  # noqa: S101 the admin requires a signed-in user
-    return request.user

@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -23,7 +22,7 @@ from commerce.descriptions.jobs import services
 from commerce.descriptions.models import DescriptionJob
 from commerce.descriptions.options import LENGTHS, TONES
 from commerce.descriptions.quotas import QuotaOwner
-from shared.accounts.models import User
+from shared.accounts.permissions import signed_in_user
 from shared.api.errors import ApiError
 from shared.api.query_params import parse_integer
 
@@ -37,7 +36,7 @@ def new_job(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and (job := _create_job(request, product_ids)):
         return HttpResponseRedirect(_job_url(job))
     shown_ids = product_ids[: services.MAX_PRODUCTS_COUNT + 1]
-    products = list(Product.objects.managed_by(_user(request)).filter(pk__in=shown_ids))
+    products = list(Product.objects.managed_by(signed_in_user(request)).filter(pk__in=shown_ids))
     if not products:
         messages.error(request, _("Select products first."))
         return HttpResponseRedirect(reverse(PRODUCT_LIST))
@@ -73,17 +72,11 @@ def progress(request: HttpRequest, job_id: int) -> JsonResponse:
 def cancel(request: HttpRequest, job_id: int) -> HttpResponse:
     """Cancel a job and return to its page."""
     try:
-        job = services.cancel_job(author=_user(request), job_id=job_id, now=timezone.now())
+        job = services.cancel_job(author=signed_in_user(request), job_id=job_id, now=timezone.now())
     except ApiError as error:
         messages.error(request, translate_error(error))
         return HttpResponseRedirect(reverse("admin:commerce_descriptions_descriptionjob_changelist"))
     return HttpResponseRedirect(_job_url(job))
-
-
-def _user(request: HttpRequest) -> User:
-    if not isinstance(request.user, User):
-        raise PermissionDenied  # not reached behind the admin's own check
-    return request.user
 
 
 def _create_job(request: HttpRequest, product_ids: list[int]) -> DescriptionJob | None:
@@ -93,7 +86,7 @@ def _create_job(request: HttpRequest, product_ids: list[int]) -> DescriptionJob 
         return None
     try:
         return services.create_job(
-            author=_user(request), product_ids=product_ids, options=form.to_options(), now=timezone.now()
+            author=signed_in_user(request), product_ids=product_ids, options=form.to_options(), now=timezone.now()
         )
     except ApiError as error:
         messages.error(request, translate_error(error))
@@ -101,7 +94,7 @@ def _create_job(request: HttpRequest, product_ids: list[int]) -> DescriptionJob 
 
 
 def _find_job(request: HttpRequest, job_id: int) -> DescriptionJob:
-    job = DescriptionJob.objects.for_user(_user(request)).select_related("author").filter(pk=job_id).first()
+    job = DescriptionJob.objects.for_user(signed_in_user(request)).select_related("author").filter(pk=job_id).first()
     if job is None:
         raise Http404
     services.process_without_worker(job=job, now=timezone.now())

@@ -1,7 +1,6 @@
 """Admin of jobs: Django's list, with pages of our own for a new job and for its progress."""
 
 from collections.abc import Callable
-from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
@@ -13,11 +12,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from commerce.descriptions.admin import job_views
 from commerce.descriptions.admin.labels import JOB_STATES
 from commerce.descriptions.models import DescriptionJob
-from shared.api.admin.base import LargeTableAdmin
+from shared.api.admin.base import LargeTableAdmin, NoDeleteMixin
 
 
 @admin.register(DescriptionJob)
-class DescriptionJobAdmin(LargeTableAdmin):
+class DescriptionJobAdmin(NoDeleteMixin, LargeTableAdmin):
     """Read-only admin. Jobs are created by an action of the product list."""
 
     list_display = ["created_at", "author", "state_label", "progress_bar", "ended_at"]
@@ -42,9 +41,6 @@ class DescriptionJobAdmin(LargeTableAdmin):
         ]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
     @admin.display(description=_("state"))

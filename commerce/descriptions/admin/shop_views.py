@@ -1,7 +1,5 @@
 """Pages of product texts for shop owners and their staff: their products, and the description writer of one."""
 
-from typing import cast
-
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.translation import gettext as _
@@ -10,7 +8,7 @@ from commerce.analytics.dashboard.access import shop_page_context
 from commerce.catalog.models import Product
 from commerce.catalog.search.services import limit_search, search_all_languages
 from commerce.descriptions import services
-from shared.accounts.models import User
+from shared.accounts.permissions import signed_in_user
 from shared.api.admin.base import EstimatedCountPaginator
 from shared.api.lists.search import MAX_SEARCH_LENGTH
 
@@ -19,7 +17,7 @@ PAGE_SIZE = 50
 
 def list_texts(request: HttpRequest) -> HttpResponse:
     """Show the products that the user may change, newest first, or those that a search finds."""
-    products, text = Product.objects.managed_by(_user(request)), request.GET.get("search", "").strip()
+    products, text = Product.objects.managed_by(signed_in_user(request)), request.GET.get("search", "").strip()
     if text:
         with limit_search("search"):
             found = search_all_languages(text=text[:MAX_SEARCH_LENGTH], products=products)
@@ -32,10 +30,6 @@ def list_texts(request: HttpRequest) -> HttpResponse:
 
 def show_text(request: HttpRequest, product_id: int) -> HttpResponse:
     """Show a product's description and the writer. Raises ApiError 404 unless the user may change the product."""
-    product = services.find_product(user=_user(request), product_id=product_id)
+    product = services.find_product(user=signed_in_user(request), product_id=product_id)
     context = shop_page_context(request) | {"title": product.name, "product": product}
     return render(request, "descriptions/shop_text.html", context)
-
-
-def _user(request: HttpRequest) -> User:
-    return cast(User, request.user)  # `shop_users_only` has checked it

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from commerce.moderation import services
 from commerce.moderation.admin.forms import BULK_ACTIONS, BulkDecisionForm, DecisionForm
 from commerce.moderation.admin.presenters import QueueRow
-from commerce.moderation.admin.queue_views import get_moderator, list_query
+from commerce.moderation.admin.queue_views import list_query
 from commerce.moderation.decisions import Action, DecisionMessage
 from commerce.moderation.labels import ACTIONS, translate_error
 from commerce.moderation.models import Case, Decision
@@ -23,6 +23,7 @@ from commerce.moderation.queue.bulk import decide_case, decide_cases, preview_de
 from commerce.moderation.queue.listing import queue_page
 from commerce.moderation.undo import undo_decision
 from shared.accounts.models import User
+from shared.accounts.permissions import signed_in_user
 from shared.api.errors import ApiError
 from shared.api.query_params import parse_integer
 
@@ -36,7 +37,7 @@ def decide(request: HttpRequest, case_id: int) -> HttpResponse:
         is_unfilled = form.has_error("reason", "placeholder")
         message = _("Choose one of the buttons, and write at most 2000 characters.")
         return _refused(request, case_id, str(form.errors["reason"][0]) if is_unfilled else message, 422)
-    action, now, moderator = form.cleaned_data["action"], timezone.now(), get_moderator(request)
+    action, now, moderator = form.cleaned_data["action"], timezone.now(), signed_in_user(request)
     suggested = form.cleaned_data["suggested"]
     make = _restore if action == Action.RESTORED else partial(decide_case, action=action, suggested=suggested)
     try:
@@ -49,7 +50,7 @@ def decide(request: HttpRequest, case_id: int) -> HttpResponse:
 def undo(request: HttpRequest, decision_id: int) -> HttpResponse:
     """Undo one decision."""
     try:
-        decision = undo_decision(decision_id=decision_id, moderator=get_moderator(request), now=timezone.now())
+        decision = undo_decision(decision_id=decision_id, moderator=signed_in_user(request), now=timezone.now())
     except ApiError as error:
         return _answer(request, {"outcome": translate_error(error), "refused": True}, error.problem.status)
     result = {"outcome": _("Undone: %(what)s") % {"what": ACTIONS[decision.action]}, "case": decision.case_id}
@@ -59,20 +60,20 @@ def undo(request: HttpRequest, decision_id: int) -> HttpResponse:
 def claim(request: HttpRequest, case_id: int) -> HttpResponse:
     """Claim a case. The answer says who else has it open, or who has decided it since."""
     try:
-        held = services.claim_case(case_id=case_id, moderator=get_moderator(request), now=timezone.now())
+        held = services.claim_case(case_id=case_id, moderator=signed_in_user(request), now=timezone.now())
     except ApiError as error:
         return _answer(request, {"outcome": translate_error(error), "refused": True}, error.problem.status)
     other = held.moderator if held.moderator != request.user else None
     notice = _("%(name)s is looking at this now.") % {"name": other.name} if other else ""
     is_waiting = Case.objects.waiting().filter(pk=case_id).exists()
     if not is_waiting:
-        notice = _describe_last_decision(case_id, get_moderator(request))
+        notice = _describe_last_decision(case_id, signed_in_user(request))
     return JsonResponse({"told": notice, "is_waiting": is_waiting})
 
 
 def release(request: HttpRequest, case_id: int) -> HttpResponse:
     """End the moderator's claim of a case."""
-    services.release_case(case_id=case_id, moderator=get_moderator(request))
+    services.release_case(case_id=case_id, moderator=signed_in_user(request))
     return HttpResponse(status=204)
 
 
@@ -80,10 +81,9 @@ def preview_many(request: HttpRequest) -> HttpResponse:
     """Show what one decision about all selected cases would do."""
     form = BulkDecisionForm(request.POST)
     if not form.is_valid():
-        messages.error(request, " ".join(str(error) for errors in form.errors.values() for error in errors))
-        return _to_queue(request)
+        return _invalid_selection(request, form)
     action, case_ids = form.cleaned_data["action"], form.cleaned_data["case"]
-    moderator, like = get_moderator(request), form.cleaned_data["like"]
+    moderator, like = signed_in_user(request), form.cleaned_data["like"]
     preview = preview_decision(case_ids=case_ids, action=action, moderator=moderator, like=like)
     rows = _rows(case_ids, moderator)
     context = {
@@ -103,13 +103,12 @@ def decide_many(request: HttpRequest) -> HttpResponse:
     """Make the same decision about the selected cases and show the results, which can be undone."""
     form = BulkDecisionForm(request.POST)
     if not form.is_valid():
-        messages.error(request, " ".join(str(error) for errors in form.errors.values() for error in errors))
-        return _to_queue(request)
+        return _invalid_selection(request, form)
     case_ids = form.cleaned_data["case"]
     outcomes = decide_cases(
         case_ids=case_ids,
         action=form.cleaned_data["action"],
-        moderator=get_moderator(request),
+        moderator=signed_in_user(request),
         message=form.message(),
         like=form.cleaned_data["like"],
         suggested=form.cleaned_data["suggested"],
@@ -118,7 +117,7 @@ def decide_many(request: HttpRequest) -> HttpResponse:
     by_case = {outcome.case_id: outcome for outcome in outcomes}
     lines = [
         (row, (outcome := by_case[row.case.pk]).decision, translate_error(outcome.refusal))
-        for row in _rows(case_ids, get_moderator(request))
+        for row in _rows(case_ids, signed_in_user(request))
     ]
     context = {
         "title": _("Decided about many"),
@@ -130,9 +129,14 @@ def decide_many(request: HttpRequest) -> HttpResponse:
     return render(request, "moderation/outcome.html", admin.site.each_context(request) | context)
 
 
+def _invalid_selection(request: HttpRequest, form: BulkDecisionForm) -> HttpResponse:
+    messages.error(request, " ".join(str(error) for errors in form.errors.values() for error in errors))
+    return _to_queue(request)
+
+
 def undo_many(request: HttpRequest) -> HttpResponse:
     """Undo each of these decisions that still can be undone."""
-    moderator, undone, errors = get_moderator(request), 0, []
+    moderator, undone, errors = signed_in_user(request), 0, []
     for decision_id in filter(None, map(parse_integer, request.POST.getlist("decision"))):
         try:
             undo_decision(decision_id=decision_id, moderator=moderator, now=timezone.now())

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib import admin
-from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.utils import timezone
@@ -19,6 +18,7 @@ from commerce.moderation.queue.listing import MAX_COUNTED_CASES, count_cases, fi
 from commerce.moderation.queue.search import search
 from commerce.shops.models import Shop
 from shared.accounts.models import User
+from shared.accounts.permissions import signed_in_user
 from shared.api.query_params import DEFAULT_LANGUAGE, parse_integer
 
 PAGE_SIZE = 25
@@ -41,7 +41,7 @@ def show_queue(request: HttpRequest) -> HttpResponse:
     form.is_valid()
     now = timezone.now()
     cases = search(filter_queue(form.filters(), order=form.order_name(), now=now), form.cleaned_data.get("search", ""))
-    page = _page(cases, _start(request.GET), get_moderator(request), now)
+    page = _page(cases, _start(request.GET), signed_in_user(request), now)
     if request.GET.get("part") == "rows":
         return render(request, "moderation/_rows.html", {"page": page, "now": now, "query": list_query(request.GET)})
     length = count_cases(cases) if page.is_more or (page.start and not page.rows) else page.start + len(page.rows)
@@ -68,7 +68,7 @@ def show_queue(request: HttpRequest) -> HttpResponse:
 def show_item(request: HttpRequest, case_id: int) -> HttpResponse:
     """Show the page of one case, waiting or decided."""
     now = timezone.now()
-    item = get_item(case_id, get_moderator(request), now)
+    item = get_item(case_id, signed_in_user(request), now)
     context = {"now": now, **_item_context(item, read_templates())}
     if request.GET.get("part"):
         return render(request, "moderation/_item.html", context)
@@ -91,12 +91,6 @@ def offered_templates(templates: Sequence[DecisionTemplate], case: Case) -> list
     """Return the templates for a case: those for its reason or for all, in its language and for its reason first."""
     offered = [template for template in templates if template.reason_id in (None, case.reason_id)]
     return sorted(offered, key=lambda each: (each.language != case.language, each.reason_id is None, each.name))
-
-
-def get_moderator(request: HttpRequest) -> User:
-    if not isinstance(request.user, User):
-        raise PermissionDenied  # `moderators_only` refuses others
-    return request.user
 
 
 def list_query(data: QueryDict) -> str:
@@ -131,7 +125,7 @@ def _selected_item(
         index = ids.index(requested) if requested else 0
         item = _item(page.rows[index], now)
     else:
-        index, item = -1, get_item(requested, get_moderator(request), now)
+        index, item = -1, get_item(requested, signed_in_user(request), now)
     following = ids[index + 1] if index + 1 < len(ids) else None
     return {"is_asked": requested is not None, "following_id": following, **_item_context(item, templates)}
 
@@ -170,5 +164,5 @@ def _undoable_decision(request: HttpRequest, now: datetime) -> Decision | None:
     decision_id = parse_integer(request.GET.get("done", ""))
     if decision_id is None:
         return None
-    decision = Decision.objects.filter(pk=decision_id, moderator=get_moderator(request)).first()
+    decision = Decision.objects.filter(pk=decision_id, moderator=signed_in_user(request)).first()
     return decision if decision and decision.can_be_undone(now) else None

@@ -1,7 +1,7 @@
 """Admin pages of sanctions: imposed by a form, lifted and kept by actions, never edited."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
@@ -17,6 +17,7 @@ from commerce.moderation import sanctions
 from commerce.moderation.labels import translate_error
 from commerce.moderation.models import Sanction
 from shared.accounts.models import User
+from shared.accounts.permissions import signed_in_user
 from shared.api.admin.base import LargeTableAdmin, NoDeleteMixin
 from shared.api.errors import ApiError
 
@@ -93,6 +94,6 @@ class SanctionAdmin(NoDeleteMixin, LargeTableAdmin):
     def _decide(self, request: HttpRequest, selected: "QuerySet[Sanction]", make: Callable[..., Sanction]) -> None:
         for sanction in selected:
             try:
-                make(sanction_id=sanction.pk, moderator=cast(User, request.user), now=timezone.now())
+                make(sanction_id=sanction.pk, moderator=signed_in_user(request), now=timezone.now())
             except ApiError as error:
                 self.message_user(request, f"{sanction}: {translate_error(error)}", messages.ERROR)

@@ -13,10 +13,10 @@ from django.utils.translation import gettext as _
 from commerce.attachments.models import Attachment
 from commerce.attachments.records import attachment_record
 from commerce.moderation.admin.presenters import STARS
-from commerce.moderation.admin.queue_views import get_moderator
 from commerce.moderation.labels import KINDS, translate_error
 from commerce.moderation.models import SecondLook
 from commerce.moderation.queue.second_looks import BlindCase, decide_second_look, next_blind_case
+from shared.accounts.permissions import signed_in_user
 from shared.api.errors import ApiError
 
 Verdict = SecondLook.Verdict
@@ -28,7 +28,7 @@ class VerdictForm(forms.Form):
 
 def show_second_look(request: HttpRequest, *, error: str = "", status: int = 200) -> HttpResponse:
     """Show the next case to look at again, and why the last verdict was refused."""
-    case = next_blind_case(get_moderator(request))
+    case = next_blind_case(signed_in_user(request))
     context = admin.site.each_context(request) | {"title": _("Second look"), "error": error, "case": case}
     if case is not None:
         context |= _describe(case)
@@ -42,7 +42,7 @@ def decide_blindly(request: HttpRequest, look_id: int) -> HttpResponse:
         return show_second_look(request, error=_("Choose one of the buttons."), status=422)
     verdict = form.cleaned_data["verdict"]
     try:
-        decide_second_look(look_id=look_id, verdict=verdict, moderator=get_moderator(request), now=timezone.now())
+        decide_second_look(look_id=look_id, verdict=verdict, moderator=signed_in_user(request), now=timezone.now())
     except ApiError as error:
         return show_second_look(request, error=translate_error(error), status=error.problem.status)
     messages.success(request, _("Your second look is saved. The item stays as it is."))
