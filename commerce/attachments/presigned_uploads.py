@@ -12,13 +12,13 @@ from typing import IO, Any
 
 from django.conf import settings
 from django.core import signing
+from django.core.files import File
 from django.core.files.storage import default_storage
 
 from commerce.attachments import services, storage
 from commerce.attachments.models import Attachment, ScheduledDeletion
 from commerce.attachments.quota import require_free_storage
 from commerce.attachments.uploads import preparation
-from commerce.attachments.uploads.preparation import IncomingFile
 from shared.accounts.models import User
 from shared.api.errors import ApiError, ValidationFailed
 
@@ -62,7 +62,7 @@ def finalize_upload(*, owner: User, upload_id: str, now: datetime) -> Attachment
         _download(key, name, file)
         (attachment,) = services.upload_attachments(
             owner=owner,
-            incoming_files=[IncomingFile(file=file, name=name)],
+            incoming_files=[File(file, name)],
             now=now,
             claim=partial(_claim, _incoming_folder(key), now),
         )

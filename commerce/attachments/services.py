@@ -15,6 +15,7 @@ from typing import Any
 
 import structlog
 from django.conf import settings
+from django.core.files import File
 from django.db import connection, transaction
 
 from commerce.attachments import storage
@@ -23,7 +24,7 @@ from commerce.attachments.images.sizes import ImageSize
 from commerce.attachments.models import Attachment, ScheduledDeletion
 from commerce.attachments.quota import lock_shop_of, require_free_storage
 from commerce.attachments.uploads import preparation
-from commerce.attachments.uploads.preparation import IncomingFile, PreparedFile
+from commerce.attachments.uploads.preparation import PreparedFile
 from commerce.config.celery import send
 from shared.accounts.models import User
 from shared.accounts.services import lock_active_user
@@ -40,7 +41,7 @@ logger = structlog.get_logger(__name__)
 def upload_attachments(
     *,
     owner: User,
-    incoming_files: Sequence[IncomingFile],
+    incoming_files: Sequence[File],
     now: datetime,
     claim: Callable[[], None] | None = None,
 ) -> list[Attachment]:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import structlog
 from django.conf import settings
 from django.core.exceptions import TooManyFilesSent
+from django.core.files import File
 from django.db.models import QuerySet
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
@@ -32,7 +33,7 @@ from commerce.attachments.serializers import (
     UploadedSerializer,
 )
 from commerce.attachments.uploads.antivirus import ScannerUnavailable
-from commerce.attachments.uploads.preparation import FIELD, IncomingFile
+from commerce.attachments.uploads.preparation import FIELD
 from shared.accounts.models import User
 from shared.accounts.permissions import IsSignedIn
 from shared.api.errors import ApiError, ValidationFailed
@@ -127,12 +128,11 @@ def _require_key(request: Request) -> None:
         require_claim(row=row, now=timezone.now())
 
 
-def _incoming_files(request: Request) -> list[IncomingFile]:
+def _incoming_files(request: Request) -> Sequence[File]:
     try:
-        files = request.FILES.getlist(FIELD)
+        return request.FILES.getlist(FIELD)
     except TooManyFilesSent:
         raise ValidationFailed({FIELD: [f"Send at most {settings.MAX_UPLOAD_FILES} files."]}) from None
-    return [IncomingFile(file=cast(Any, file.file), name=file.name or "") for file in files]
 
 
 @schema.describe_presign

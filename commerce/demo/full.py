@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 from random import Random
 
 from django.conf import settings
+from django.core.files import File
 from django.db import transaction
 from django.db.models import Q
 
 from commerce.analytics.aggregation.batches import aggregate_ledger
 from commerce.attachments.services import upload_attachments
-from commerce.attachments.uploads.preparation import IncomingFile
 from commerce.catalog.models import Product, Variation
 from commerce.demo.full_data import (
     CATEGORIES,
@@ -110,7 +110,7 @@ def _attach_images(products: Sequence[Product], images: Sequence[bytes], owner: 
         for product, image in zip(products, images, strict=True):
             file = stack.enter_context(tempfile.TemporaryFile())
             file.write(image)
-            files.append(IncomingFile(file=file, name=f"{product.slug}.jpg"))
+            files.append(File(file, f"{product.slug}.jpg"))
         attachments = upload_attachments(owner=owner, incoming_files=files, now=now)
         for product, attachment in zip(products, attachments, strict=True):
             product.image = attachment

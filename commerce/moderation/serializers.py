@@ -7,7 +7,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from commerce.moderation.decisions import DecisionMessage
-from commerce.moderation.models import AbuseReport, Appeal, ContentKind, Decision, Notice, ReportReason, Sanction
+from commerce.moderation.models import AbuseReport, Appeal, Case, ContentKind, Decision, Notice, ReportReason, Sanction
 from commerce.moderation.sanctions import MAX_DAYS
 from shared.accounts.models import User
 from shared.api.fields import IdField
@@ -125,13 +125,15 @@ class DecisionSerializer(DecisionMessageSerializer, ContentKeySerializer):
         return {"model_id": data["model_id"], "model_type": data["model_type"], "message": self.message()}
 
 
-class CaseClaimSerializer(serializers.Serializer[Any]):
+class CaseClaimSerializer(serializers.Serializer[Case]):
     """The claim of a case that is valid now."""
 
     moderator_id = serializers.IntegerField(
-        source="moderator.pk", read_only=True, help_text="Id of the moderator who looks at it: you, or somebody else."
+        source="claimed_by_id", read_only=True, help_text="Id of the moderator who looks at it: you, or somebody else."
     )
-    until = UTCDateTimeField(read_only=True, help_text="When the claim ends unless it is extended.")
+    until = UTCDateTimeField(
+        source="claimed_until", read_only=True, help_text="When the claim ends unless it is extended."
+    )
 
 
 class ModeratorSerializer(serializers.ModelSerializer[User]):

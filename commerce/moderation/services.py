@@ -4,7 +4,6 @@ Of several concurrent decisions on the same content, one succeeds.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -226,29 +225,19 @@ def delete_report(*, report_id: int, moderator: User, now: datetime) -> Decision
     return finish_decision(pending, Case.State.CLOSED, now=now)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CaseClaim:
-    """A moderator who has a case open, and the time when the claim expires."""
-
-    moderator: User
-    until: datetime
-
-
 @transaction.atomic
-def claim_case(*, case_id: int, moderator: User, now: datetime) -> CaseClaim:
-    """Claim a case or extend the claim, unless another moderator holds it, and return the claim that is valid.
+def claim_case(*, case_id: int, moderator: User, now: datetime) -> Case:
+    """Claim a case or extend the claim, unless another moderator holds it, and return the case with its valid claim.
 
     A claim informs others and does not keep them from deciding. Raises ApiError 404.
     """
     case = Case.objects.select_for_update(of=("self",)).select_related("claimed_by").filter(pk=case_id).first()
     if case is None:
         raise ApiError(404, "There is no case with this id.")
-    other = case.claimant(now)
-    if other is not None and other != moderator and case.claimed_until is not None:
-        return CaseClaim(moderator=other, until=case.claimed_until)
-    case.claimed_by, case.claimed_until = moderator, now + CLAIM_LIFETIME
-    case.save(update_fields=["claimed_by", "claimed_until"])
-    return CaseClaim(moderator=moderator, until=case.claimed_until)
+    if case.claimant(now) in (None, moderator):
+        case.claimed_by, case.claimed_until = moderator, now + CLAIM_LIFETIME
+        case.save(update_fields=["claimed_by", "claimed_until"])
+    return case
 
 
 def release_case(*, case_id: int, moderator: User) -> None:

@@ -111,10 +111,8 @@ class ReportViewSet(CreateMixin, DestroyMixin, ListModelMixin, RetrieveModelMixi
 
     @action(methods=["POST"], detail=False, throttle_classes=[])
     def claim(self, request: Request) -> Response:
-        claim = services.claim_case(
-            case_id=self._case_id(), moderator=request.auth.user, now=timezone.now()
-        )  # fmt: skip
-        return Response(CaseClaimSerializer(claim).data)
+        case = services.claim_case(case_id=self._case_id(), moderator=request.auth.user, now=timezone.now())
+        return Response(CaseClaimSerializer(case).data)
 
     @action(methods=["POST"], detail=False, throttle_classes=[])
     def release(self, request: Request) -> Response:

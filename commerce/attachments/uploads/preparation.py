@@ -11,6 +11,7 @@ from typing import IO
 
 import structlog
 from django.conf import settings
+from django.core.files import File
 
 from commerce.attachments.images.limits import InvalidImage
 from commerce.attachments.images.sizes import ImageSize, all_sizes
@@ -37,14 +38,6 @@ _MAX_SHOWN_NAME_LENGTH = 100
 logger = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
-class IncomingFile:
-    """A file as the client sent it: on disk, with a file descriptor, under the client's name."""
-
-    file: IO[bytes]
-    name: str
-
-
 @dataclass(kw_only=True)
 class PreparedFile:
     """A file ready to be stored. `sizes` is None where a worker makes the smaller copies later."""
@@ -59,8 +52,10 @@ class PreparedFile:
 
 
 @contextlib.contextmanager
-def prepare_files(incoming_files: Sequence[IncomingFile], *, user: str) -> Iterator[list[PreparedFile]]:
+def prepare_files(incoming_files: Sequence[File], *, user: str) -> Iterator[list[PreparedFile]]:
     """Yield the files ready to be stored. Their temporary files are closed after the `with` block.
+
+    `incoming_files` are on disk, with a file descriptor, under the client's names.
 
     `user` is whose turn it takes among waiting images. Raises ValidationFailed naming each invalid file,
     antivirus.ScannerUnavailable, worker_client.ImageWorkerUnavailable, and OSError where the disk is full.
@@ -74,7 +69,7 @@ def prepare_files(incoming_files: Sequence[IncomingFile], *, user: str) -> Itera
                 file_type = _check_file(incoming.file)
                 prepared_files.append(_prepare_file(incoming, file_type, open_files, user))
             except (InvalidImage, InvalidDocument) as error:
-                errors.append(_message(incoming.name, error))
+                errors.append(_message(incoming.name or "", error))
         if errors:
             raise ValidationFailed({FIELD: errors})
         yield prepared_files
@@ -122,10 +117,8 @@ def _message(name: str, error: object) -> str:
     return f"{shown or 'A file without a name'} {error}"
 
 
-def _prepare_file(
-    incoming: IncomingFile, file_type: FileType, open_files: contextlib.ExitStack, user: str
-) -> PreparedFile:
-    name = safe_name(incoming.name, EXTENSIONS[file_type])
+def _prepare_file(incoming: File, file_type: FileType, open_files: contextlib.ExitStack, user: str) -> PreparedFile:
+    name = safe_name(incoming.name or "", EXTENSIONS[file_type])
     if file_type not in IMAGE_TYPES:
         length = incoming.file.seek(0, 2)
         return PreparedFile(file=incoming.file, name=name, content_type=file_type, length=length)

@@ -60,15 +60,14 @@ def undo(request: HttpRequest, decision_id: int) -> HttpResponse:
 def claim(request: HttpRequest, case_id: int) -> HttpResponse:
     """Claim a case. The answer says who else has it open, or who has decided it since."""
     try:
-        held = services.claim_case(case_id=case_id, moderator=signed_in_user(request), now=timezone.now())
+        case = services.claim_case(case_id=case_id, moderator=signed_in_user(request), now=timezone.now())
     except ApiError as error:
         return _answer(request, {"outcome": translate_error(error), "refused": True}, error.problem.status)
-    other = held.moderator if held.moderator != request.user else None
+    other = case.claimed_by if case.claimed_by != request.user else None
     notice = _("%(name)s is looking at this now.") % {"name": other.name} if other else ""
-    is_waiting = Case.objects.waiting().filter(pk=case_id).exists()
-    if not is_waiting:
+    if not case.is_waiting:
         notice = _describe_last_decision(case_id, signed_in_user(request))
-    return JsonResponse({"told": notice, "is_waiting": is_waiting})
+    return JsonResponse({"told": notice, "is_waiting": case.is_waiting})
 
 
 def release(request: HttpRequest, case_id: int) -> HttpResponse:

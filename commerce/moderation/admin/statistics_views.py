@@ -1,5 +1,6 @@
 """View of the queue's statistics."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -12,7 +13,7 @@ from django.utils.translation import gettext as _
 
 from commerce.moderation.admin.charts import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Chart, share_line, stacked_bars
 from commerce.moderation.queue.second_looks import second_look_figures
-from commerce.moderation.queue.statistics import QueueAges, QueueStatistics, queue_statistics
+from commerce.moderation.queue.statistics import QueueStatistics, queue_statistics
 from commerce.moderation.suggestions.reading import suggestion_figures
 
 FRAME: dict[str, float] = {
@@ -58,9 +59,8 @@ def show_statistics(request: HttpRequest) -> HttpResponse:
     return render(request, "moderation/statistics.html", context)
 
 
-def _ages(ages: QueueAges) -> Figure:
+def _ages(counts: Sequence[int]) -> Figure:
     labels = [_("under an hour"), _("under a day"), _("under a week"), _("a week or more")]
-    counts = [ages.under_an_hour, ages.under_a_day, ages.under_a_week, ages.longer]
     return Figure(
         name="ages",
         title=_("How long items have waited"),

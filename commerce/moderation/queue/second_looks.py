@@ -36,15 +36,6 @@ class BlindCase:
     reports_count: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class SecondLookFigures:
-    """Number of second looks that wait, and of those decided in some days, how many agreed with the decision."""
-
-    waiting: int
-    decided: int
-    agreed: int
-
-
 def next_blind_case(moderator: User) -> BlindCase | None:
     """Return the oldest second look that this moderator may decide, or None."""
     look = SecondLook.objects.open_for(moderator).select_related("decision__case").first()
@@ -95,10 +86,13 @@ def decide_second_look(*, look_id: int, verdict: str, moderator: User, now: date
     return look
 
 
-def second_look_figures(*, now: datetime, days: int = 30) -> SecondLookFigures:
-    """Return the figures of the last days, without undone decisions."""
+def second_look_figures(*, now: datetime, days: int = 30) -> dict[str, int]:
+    """Return how many second looks wait, and how many were `decided` and `agreed` with the decision in the last days.
+
+    Undone decisions are not counted.
+    """
     standing = SecondLook.objects.standing()
     decided = standing.filter(decided_at__gt=now - timedelta(days=days))
     agreed = Count("pk", filter=Q(verdict=F("decision__action")))
     figures = decided.aggregate(decided=Count("pk"), agreed=agreed)
-    return SecondLookFigures(waiting=standing.filter(verdict=SecondLook.Verdict.NONE).count(), **figures)
+    return {"waiting": standing.filter(verdict=SecondLook.Verdict.NONE).count(), **figures}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
-from django.db.models import Count, Sum
+from django.db.models import Count, Q, Sum
 from django.db.models.functions import TruncDate
 
 from commerce.moderation.models import Case, Decision
@@ -36,27 +36,14 @@ class DayStatistics:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueueAges:
-    """Number of waiting cases by the age of their oldest report."""
-
-    under_an_hour: int
-    under_a_day: int
-    under_a_week: int
-    longer: int
-
-    @property
-    def total(self) -> int:
-        return self.under_an_hour + self.under_a_day + self.under_a_week + self.longer
-
-
-@dataclass(frozen=True, kw_only=True)
 class QueueStatistics:
     """Figures of the queue now and of the last days.
 
+    `ages` count the cases whose oldest report is under an hour, under a day, under a week and a week old or more.
     `oldest_age` is the age of the oldest report, None for an empty queue. `days` include today, oldest first.
     """
 
-    ages: QueueAges
+    ages: Sequence[int]
     appealed: int
     hidden: int
     brigaded: int
@@ -65,19 +52,7 @@ class QueueStatistics:
 
     @property
     def length(self) -> int:
-        return self.ages.total
-
-
-def queue_ages(*, now: datetime) -> QueueAges:
-    """Return the ages, counted in the narrowest index that has them."""
-    waiting = Case.objects.waiting()
-    hour, day, week = (now - timedelta(**back) for back in ({"hours": 1}, {"days": 1}, {"weeks": 1}))
-    return QueueAges(
-        under_an_hour=waiting.filter(oldest_at__gt=hour).count(),
-        under_a_day=waiting.filter(oldest_at__lte=hour, oldest_at__gt=day).count(),
-        under_a_week=waiting.filter(oldest_at__lte=day, oldest_at__gt=week).count(),
-        longer=waiting.filter(oldest_at__lte=week).count(),
-    )
+        return sum(self.ages)
 
 
 def queue_statistics(*, now: datetime, days: int = 30) -> QueueStatistics:
@@ -89,8 +64,14 @@ def queue_statistics(*, now: datetime, days: int = 30) -> QueueStatistics:
         "brigaded": waiting.filter(is_brigaded=True).count(),
     }
     oldest = waiting.order_by("oldest_at", "id").values_list("oldest_at", flat=True).first()
+    hour, day, week = (now - timedelta(**back) for back in ({"hours": 1}, {"days": 1}, {"weeks": 1}))
+    ages = [Q(oldest_at__gt=hour), Q(oldest_at__lte=hour, oldest_at__gt=day)]
+    ages += [Q(oldest_at__lte=day, oldest_at__gt=week), Q(oldest_at__lte=week)]
     return QueueStatistics(
-        **figures, ages=queue_ages(now=now), oldest_age=now - oldest if oldest else None, days=_days(now, days)
+        **figures,
+        ages=[waiting.filter(age).count() for age in ages],
+        oldest_age=now - oldest if oldest else None,
+        days=_days(now, days),
     )
 
 

@@ -1,6 +1,6 @@
 """Figures of a transparency report: decisions, notices, reasons, sanctions and appeals over a period."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -34,20 +34,13 @@ class ReasonCount:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ActionCount:
-    """Decisions of one action; `automated` of them were made by a rule."""
-
-    action: str
-    decisions: int
-    automated: int
-    notices_count: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class TransparencyReport:
-    """Figures of a period. The median and the reasons are of the newest MAX_SUMMARIZED decisions, if `is_partial`."""
+    """Figures of a period. The median and the reasons are of the newest MAX_SUMMARIZED decisions, if `is_partial`.
 
-    actions: Sequence[ActionCount]
+    `actions` have the `decisions` of each `action` with their `notices`; `automated` of them were made by a rule.
+    """
+
+    actions: Sequence[Mapping[str, Any]]
     sanctions: Mapping[str, int]
     reasons: Sequence[ReasonCount]
     appeals_filed: int
@@ -55,7 +48,7 @@ class TransparencyReport:
     is_partial: bool
 
     def count(self, *actions: str) -> int:
-        return sum(each.decisions for each in self.actions if each.action in actions)
+        return sum(each["decisions"] for each in self.actions if each["action"] in actions)
 
     @property
     def statements(self) -> int:
@@ -64,31 +57,27 @@ class TransparencyReport:
     @property
     def notices(self) -> int:
         """Return the number of notices that a verdict settled."""
-        return sum(each.notices_count for each in self.actions if each.action in VERDICTS)
+        return sum(each["notices"] for each in self.actions if each["action"] in VERDICTS)
 
     @property
     def automated(self) -> int:
-        return sum(each.automated for each in self.actions)
+        return sum(each["automated"] for each in self.actions)
 
 
 def transparency_report(period: ReportingPeriod) -> TransparencyReport:
     """Return the figures of a period, without undone decisions."""
     decisions = standing_decisions(period)
-    rows = (
-        decisions.order_by()
-        .values("action")
-        .annotate(
-            decisions=Count("*"), automated=Count("pk", filter=Q(moderator=None)), notices_count=Sum("reports_count")
-        )
-    )  # fmt: skip
-    actions = sorted((ActionCount(**row) for row in rows), key=lambda each: each.action)
+    actions = decisions.order_by("action").values("action")
+    actions = actions.annotate(
+        decisions=Count("*"), automated=Count("pk", filter=Q(moderator=None)), notices=Sum("reports_count")
+    )
     sanctions = dict(restricting_sanctions(period).order_by().values_list("kind").annotate(Count("pk")))
     begin, end = period.times
     some = decisions.filter(action__in={*RESTRICTIONS, *VERDICTS}).order_by("-created_at")
     newest = list(some.values_list("action", "created_at", "reports")[: MAX_SUMMARIZED + 1])
     is_partial = len(newest) > MAX_SUMMARIZED
     return TransparencyReport(
-        actions=actions,
+        actions=list(actions),
         sanctions=sanctions,
         reasons=_count_reasons([row[2] for row in newest[:MAX_SUMMARIZED] if row[0] in RESTRICTIONS]),
         appeals_filed=Appeal.objects.filter(created_at__gte=begin, created_at__lt=end).count(),
@@ -100,16 +89,14 @@ def transparency_report(period: ReportingPeriod) -> TransparencyReport:
 def _count_reasons(reports: Iterable[Sequence[Mapping[str, Any]]]) -> list[ReasonCount]:
     """Return the statements by their most severe reason, the most frequent first."""
     reasons = ReportReason.objects.in_bulk()
-    found, notices = Counter[int | None](), Counter[int | None]()
+    notices = defaultdict[ReportReason | None, list[int]](list)
     for records in reports:
-        reason = find_gravest_reason(records, reasons)
-        found[reason.pk if reason else None] += 1
-        notices[reason.pk if reason else None] += len(records)
-    counted = ((reasons[pk] if pk is not None else None, pk, count) for pk, count in found.most_common())
-    return [
-        ReasonCount(reason=reason, category=category_of(reason), statements=count, notices=notices[pk])
-        for reason, pk, count in counted
+        notices[find_gravest_reason(records, reasons)].append(len(records))
+    counts = [
+        ReasonCount(reason=reason, category=category_of(reason), statements=len(each), notices=sum(each))
+        for reason, each in notices.items()
     ]
+    return sorted(counts, key=lambda each: -each.statements)
 
 
 def _median_time(decided: Iterable[tuple[datetime, Sequence[Mapping[str, Any]]]]) -> timedelta | None:

@@ -68,14 +68,6 @@ class CaseAdvice:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuggestionFigures:
-    """Decisions in some days to whose moderators a verdict was suggested, and how many followed it."""
-
-    shown: int
-    followed: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class _Knowledge:
     """The trained model and the past cases of this process, read once a training."""
 
@@ -154,12 +146,10 @@ def count_alike(rows: Mapping[int, CaseVector]) -> dict[int, int]:
     return {case_id: counts[row.group] for case_id, row in rows.items() if counts.get(row.group, 0) > 1}
 
 
-def suggestion_figures(*, since: datetime) -> SuggestionFigures:
+def suggestion_figures(*, since: datetime) -> dict[str, int]:
+    """Return how many decisions had a verdict `shown` to their moderators, and how many `followed` it."""
     standing = Decision.objects.filter(created_at__gte=since, undone_at=None, suggestion__isnull=False)
-    followed = standing.filter(action=F("suggestion__action"))
-    return SuggestionFigures(
-        shown=standing.aggregate(count=Count("pk"))["count"], followed=followed.aggregate(count=Count("pk"))["count"]
-    )
+    return {"shown": standing.count(), "followed": standing.filter(action=F("suggestion__action")).count()}
 
 
 def _waiting_vectors() -> "QuerySet[CaseVector]":

@@ -18,6 +18,7 @@ import django
 django.setup()
 
 from django.conf import settings  # noqa: E402
+from django.core.files import File  # noqa: E402
 from django.core.files.storage import default_storage  # noqa: E402
 from django.core.management import call_command  # noqa: E402
 from django.db import connection  # noqa: E402
@@ -26,7 +27,6 @@ from django.utils import timezone  # noqa: E402
 from commerce.attachments import services  # noqa: E402
 from commerce.attachments.models import Attachment, ScheduledDeletion  # noqa: E402
 from commerce.attachments.uploads import preparation  # noqa: E402
-from commerce.attachments.uploads.preparation import IncomingFile  # noqa: E402
 from shared.accounts.models import User  # noqa: E402
 from shared.accounts.services import create_user  # noqa: E402
 from tests.commerce.attachments.samples import image_file, pdf_file  # noqa: E402
@@ -64,7 +64,7 @@ def upload_and_delete(owner: User, points: KillPoints) -> None:
         for name, content in (("a.png", image_file(width=400)), ("b.pdf", pdf_file())):
             file = preparation.temporary_file()
             file.write(content)
-            incoming_files.append(IncomingFile(file=file, name=name))
+            incoming_files.append(File(file, name))
         uploaded = services.upload_attachments(owner=owner, incoming_files=incoming_files, now=timezone.now())
         services.delete_attachment(attachment_id=uploaded[0].pk, actor=owner, now=timezone.now())
 

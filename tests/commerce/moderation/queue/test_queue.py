@@ -181,17 +181,17 @@ def test_a_second_moderator_sees_the_claim_of_the_first(written: Review, admin: 
 
     mine = claim_case(case_id=case_id, moderator=admin, now=NOON)
     theirs = claim_case(case_id=case_id, moderator=colleague, now=NOON + MINUTE)
-    assert (mine.moderator, theirs.moderator) == (admin, admin)
-    assert theirs.until == mine.until == NOON + 5 * MINUTE
-    assert claim_case(case_id=case_id, moderator=admin, now=NOON + MINUTE).until == NOON + 6 * MINUTE
+    assert (mine.claimed_by, theirs.claimed_by) == (admin, admin)
+    assert theirs.claimed_until == mine.claimed_until == NOON + 5 * MINUTE
+    assert claim_case(case_id=case_id, moderator=admin, now=NOON + MINUTE).claimed_until == NOON + 6 * MINUTE
     assert queue_page(filter_queue(QueueFilters(), now=NOON), now=NOON)[0].claimant == admin
     assert queue_page(filter_queue(QueueFilters(), now=NOON), now=NOON + DAY)[0].claimant is None
 
     release_case(case_id=case_id, moderator=colleague)
-    assert claim_case(case_id=case_id, moderator=colleague, now=NOON + MINUTE).moderator == admin
+    assert claim_case(case_id=case_id, moderator=colleague, now=NOON + MINUTE).claimed_by == admin
     release_case(case_id=case_id, moderator=admin)
-    assert claim_case(case_id=case_id, moderator=colleague, now=NOON + MINUTE).moderator == colleague
-    assert claim_case(case_id=case_id, moderator=admin, now=NOON + 6 * MINUTE).moderator == admin
+    assert claim_case(case_id=case_id, moderator=colleague, now=NOON + MINUTE).claimed_by == colleague
+    assert claim_case(case_id=case_id, moderator=admin, now=NOON + 6 * MINUTE).claimed_by == admin
     with pytest.raises(ApiError) as refusal:
         claim_case(case_id=2**62, moderator=admin, now=NOON)
     assert refusal.value.problem.status == 404
