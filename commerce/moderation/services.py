@@ -32,7 +32,6 @@ from commerce.moderation.reportable_content import (
     parse_kind,
 )
 from commerce.moderation.sanctions import check_may_write
-from commerce.moderation.trust import report_standing
 from commerce.reviews.models import Review
 from commerce.reviews.services import set_visibility
 from commerce.shops.models import Shop

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from commerce.moderation.cases import BRIGADE_WINDOW, MIN_BRIGADE_SIZE, is_brigade, report_standing
 from commerce.moderation.models import Reporter
-from commerce.moderation.trust import BRIGADE_WINDOW, MIN_BRIGADE_SIZE, is_brigade, report_standing
 from tests.commerce.moderation.factories import DAY, MINUTE, NOON
 
 pytestmark = pytest.mark.no_database
