@@ -10,7 +10,7 @@ from rest_framework import serializers
 from commerce.analytics.reports.products import CategoryCount, RatedProduct
 from commerce.analytics.reports.results import SalesOverview, SalesTotals
 from commerce.analytics.reports.sales_figures import DELETED_CUSTOMER
-from commerce.attachments.records import AttachmentRecordSerializer
+from commerce.attachments.serializers import AttachmentRecordSerializer
 from commerce.catalog.models import Product
 from commerce.orders.models import Order
 from shared.api.money import MoneyField, to_number

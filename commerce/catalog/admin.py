@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from unfold.admin import TabularInline
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from commerce.attachments.records import attachment_record
+from commerce.attachments.serializers import attachment_record
 from commerce.catalog import services, taxonomy
 from commerce.catalog.admin_money import MoneyForm, format_money
 from commerce.catalog.models import Category, Product, ProductType, Tag, Variation

@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from commerce.attachments.records import AttachmentRecordSerializer, suggest_alt
+from commerce.attachments.serializers import AttachmentRecordSerializer, suggest_alt
 from commerce.catalog.models import Category, Product, ProductType, Tag
 from commerce.catalog.search.highlights import highlight
 from commerce.catalog.search.services import search_result_of

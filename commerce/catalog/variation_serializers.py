@@ -7,7 +7,7 @@ from django.utils.functional import cached_property
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from commerce.attachments.records import AttachmentRecordSerializer
+from commerce.attachments.serializers import AttachmentRecordSerializer
 from commerce.attributes.models import Attribute, AttributeValue
 from commerce.catalog.models import Variation
 from commerce.catalog.variations import MAX_QUANTITY, MAX_VARIATIONS

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
-from commerce.moderation.cases import add_report, open_reports
+from commerce.moderation.cases import add_report, open_reports, report_standing
 from commerce.moderation.decisions import (
     NO_MESSAGE,
     Action,

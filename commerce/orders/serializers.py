@@ -7,7 +7,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from commerce.addresses.validators import validate_address
-from commerce.attachments.records import AttachmentRecordSerializer
+from commerce.attachments.serializers import AttachmentRecordSerializer
 from commerce.catalog.variation_serializers import VariationSerializer
 from commerce.orders.models import Order, OrderLine, Refund
 from commerce.orders.pricing import RequestedLine

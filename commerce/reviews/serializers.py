@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from commerce.attachments.records import AttachmentRecordSerializer
+from commerce.attachments.serializers import AttachmentRecordSerializer
 from commerce.catalog.models import Product
 from commerce.reviews.models import Question, Review
 from commerce.shops.fields import ImageReferenceField

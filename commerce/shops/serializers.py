@@ -7,7 +7,7 @@ from rest_framework import serializers
 
 from commerce.addresses.models import Address
 from commerce.attachments.quota import StorageQuota, shop_storage_quotas, storage_quota
-from commerce.attachments.records import AttachmentRecordSerializer
+from commerce.attachments.serializers import AttachmentRecordSerializer
 from commerce.shops.fields import ImageReferenceField, SmallObjectField
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from shared.accounts.models import User

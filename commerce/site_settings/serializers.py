@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from rest_framework import serializers
 
-from commerce.attachments.records import AttachmentRecordSerializer, attachment_record
+from commerce.attachments.serializers import AttachmentRecordSerializer, attachment_record
 from commerce.shops.fields import ImageReferenceField, SmallObjectField
 from commerce.site_settings.models import Site, SiteOptions
 from shared.api.money import decimal_places

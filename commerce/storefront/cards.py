@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils.functional import cached_property
 from django.utils.safestring import SafeString, mark_safe
 
-from commerce.attachments.records import attachment_record
+from commerce.attachments.serializers import attachment_record
 from commerce.catalog.admin_money import format_money
 from commerce.catalog.models import Product
 from commerce.catalog.search.highlights import highlight

@@ -9,7 +9,7 @@ from typing import Any
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from commerce.attachments.records import attachment_record
+from commerce.attachments.serializers import attachment_record
 from commerce.moderation.labels import KINDS, STATES
 from commerce.moderation.models import Case, Decision, ReportReason
 from commerce.moderation.queue.listing import CaseFile, QueueItem

@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from commerce.attachments.models import Attachment
-from commerce.attachments.records import attachment_record
+from commerce.attachments.serializers import attachment_record
 from commerce.moderation.admin.presenters import STARS
 from commerce.moderation.labels import KINDS, translate_error
 from commerce.moderation.models import SecondLook

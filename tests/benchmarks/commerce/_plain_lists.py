@@ -25,7 +25,7 @@ from commerce.analytics.reports.report import open_report  # noqa: E402
 from commerce.analytics.reports.scopes import scope_for_user  # noqa: E402
 from commerce.analytics.serializers import overview_body  # noqa: E402
 from commerce.attachments.models import Attachment  # noqa: E402
-from commerce.attachments.records import attachment_record  # noqa: E402
+from commerce.attachments.serializers import attachment_record  # noqa: E402
 from commerce.attributes.models import Attribute  # noqa: E402
 from commerce.catalog.models import Product  # noqa: E402
 from commerce.orders.models import Order, OrderLine  # noqa: E402
