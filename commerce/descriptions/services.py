@@ -32,22 +32,6 @@ log = structlog.get_logger(__name__)
 _refund_tasks: set["asyncio.Task[None]"] = set()
 
 
-class DescriptionFailed(ApiError):
-    """The provider returned no description."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(500, message, code="ai_provider_error")
-
-
-class DescriptionsBusy(ApiError):
-    """The maximum number of concurrent descriptions is being written."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            503, "Too many descriptions are being written. Try again in a few seconds.", headers={"Retry-After": "5"}
-        )
-
-
 def find_product(*, user: User, product_id: int) -> Product:
     """Return the product, if this user may change it. Raise ApiError 404 otherwise."""
     product = Product.objects.managed_by(user).filter(pk=product_id).first()
@@ -73,7 +57,7 @@ async def write_description(*, request: DescriptionRequest, owner: QuotaOwner, n
     """Return the best text of the model that keeps the rules, or a plain statement of the given facts.
 
     A free prompt gets the model's text as it is. A failure is refunded to the owner's quota. Raises QuotaExceeded,
-    DescriptionFailed, DescriptionsBusy.
+    ProviderError, ProviderBusy.
     """
     async with _charge_call(owner, now) as call:
         if request.product_name:
@@ -134,7 +118,7 @@ async def stream_description(
                 call.is_billable = True
                 written += piece
                 if len(written) > MAX_DESCRIPTION_LENGTH:
-                    raise DescriptionFailed(FAILED)
+                    raise ProviderError(FAILED)
                 yield strip_invisible(piece)
         finally:
             await pieces.aclose()
@@ -171,16 +155,14 @@ class _ChargedCall:
 
 @asynccontextmanager
 async def _charge_call(owner: QuotaOwner, now: datetime) -> AsyncIterator[_ChargedCall]:
-    """Charge a provider call to the quota, refund it if it fails, and translate the provider's errors."""
+    """Charge a provider call to the quota, and refund it if it fails."""
     usage_id = await _charge(owner, now)
     call = _ChargedCall()
     try:
         yield call
-    except (ProviderError, ProviderBusy, DescriptionFailed) as error:
+    except (ProviderError, ProviderBusy):
         call.is_billable = False
-        if isinstance(error, DescriptionFailed):
-            raise
-        raise DescriptionsBusy if isinstance(error, ProviderBusy) else DescriptionFailed(str(error)) from None
+        raise
     finally:
         if not call.is_billable:
             await _run_shielded(run_in_request_thread(quotas.refund, usage_id))
@@ -210,8 +192,8 @@ async def _run_shielded(work: Coroutine[Any, Any, None]) -> None:
 
 
 def _to_plain_text(text: str) -> str:
-    """Return the text as plain text. Raise DescriptionFailed for an empty or overlong one."""
+    """Return the text as plain text. Raise ProviderError for an empty or overlong one."""
     plain = plain_text(text)
     if not plain or len(plain) > MAX_DESCRIPTION_LENGTH:
-        raise DescriptionFailed(FAILED)
+        raise ProviderError(FAILED)
     return plain

@@ -20,6 +20,7 @@ import structlog
 
 from commerce.model_server.circuit_breaker import CircuitBreaker, CircuitOpen
 from commerce.model_server.transport import http_client
+from shared.api.errors import ApiError
 from shared.observability import tracing
 from shared.observability.metrics import Counter
 
@@ -44,12 +45,20 @@ UNAVAILABLE = "The text provider failed several times in a row. Try again in 30 
 log = structlog.get_logger(__name__)
 
 
-class ProviderError(Exception):
+class ProviderError(ApiError):
     """A call without a usable text. The message is fixed and safe to show."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(500, message, code="ai_provider_error")
 
-class ProviderBusy(Exception):
+
+class ProviderBusy(ApiError):
     """The maximum number of concurrent calls is running, so no call was made."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            503, "Too many descriptions are being written. Try again in a few seconds.", headers={"Retry-After": "5"}
+        )
 
 
 class TruncatedStream(Exception):

@@ -1,7 +1,6 @@
 """View of the histories of an author, a reporter, a shop and a product."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import admin
@@ -33,59 +32,6 @@ APPEAL_STATUSES: Mapping[str, Text] = {
 }
 
 
-@dataclass(frozen=True)
-class HistoryLine:
-    """An event with its labels."""
-
-    event: HistoryEvent
-
-    @property
-    def row(self) -> Any:
-        return self.event.row
-
-    @property
-    def what(self) -> Text:
-        if self.event.kind == EventKind.REPORT:
-            return _("Reported")
-        if self.event.kind == EventKind.DECISION:
-            return ACTIONS[self.row.action]
-        if self.event.kind == EventKind.APPEAL:
-            return APPEAL_STATUSES[self.row.status]
-        return str(self.row.get_kind_display())
-
-    @property
-    def who(self) -> Text:
-        """Return the name of the user who did it; decisions of rules have none."""
-        if self.event.kind == EventKind.REPORT:
-            return str(self.row.user.name)
-        if self.event.kind == EventKind.APPEAL:
-            return str(self.row.author.name)
-        return self.row.moderator.name if self.row.moderator else _("automatically")
-
-    @property
-    def report_reason(self) -> str:
-        return str(self.row.reason or "") if self.event.kind == EventKind.REPORT else ""
-
-    @property
-    def reason(self) -> str:
-        """Return the text that was sent to the author, or by the author or reporter."""
-        if self.event.kind in (EventKind.REPORT, EventKind.APPEAL):
-            return str(self.row.message)
-        return str(self.row.reason)
-
-    @property
-    def note(self) -> str:
-        return str(getattr(self.row, "note", ""))
-
-    @property
-    def is_undone(self) -> bool:
-        return bool(getattr(self.row, "undone_at", None) or getattr(self.row, "lifted_at", None))
-
-    @property
-    def item(self) -> str:
-        return f"{KINDS[self.event.case.model_type]} {self.event.case.model_id}" if self.event.case else ""
-
-
 def show_history(request: HttpRequest, subject: str, subject_id: int) -> HttpResponse:
     """Show a page of a history; `before` in the query is where it begins, and an invalid one is the first page."""
     if subject not in SUBJECTS:
@@ -101,7 +47,7 @@ def show_history(request: HttpRequest, subject: str, subject_id: int) -> HttpRes
         "found": found,
         "is_user": model is User,
         "page": page,
-        "lines": [HistoryLine(event) for event in page.events],
+        "lines": [_line(event) for event in page.events],
         "hidden": [(f"{KINDS[case.model_type]} {case.model_id}", case) for case in page.hidden[:MAX_SHOWN_HIDDEN]],
         "is_first": "before" not in request.GET,
         "reporter": _reporter(subject_id) if subject == "reporter" else None,
@@ -111,3 +57,28 @@ def show_history(request: HttpRequest, subject: str, subject_id: int) -> HttpRes
 
 def _reporter(user_id: int) -> Reporter:
     return Reporter.objects.filter(pk=user_id).first() or Reporter(pk=user_id)
+
+
+def _line(event: HistoryEvent) -> dict[str, Any]:
+    """Return an event with its labels. `reason` is what was sent to the author, or by the author or reporter."""
+    row, case = event.row, event.case
+    match event.kind:
+        case EventKind.REPORT:
+            what, who, reason = _("Reported"), row.user, row.message
+        case EventKind.DECISION:
+            what, who, reason = ACTIONS[row.action], row.moderator, row.reason
+        case EventKind.APPEAL:
+            what, who, reason = APPEAL_STATUSES[row.status], row.author, row.message
+        case EventKind.SANCTION:
+            what, who, reason = row.get_kind_display(), row.moderator, row.reason
+    return {
+        "event": event,
+        "row": row,
+        "what": what,
+        "who": who.name if who else _("automatically"),  # decisions of rules have no moderator
+        "report_reason": row.reason if event.kind == EventKind.REPORT else None,
+        "reason": reason,
+        "note": getattr(row, "note", ""),
+        "is_undone": getattr(row, "undone_at", None) or getattr(row, "lifted_at", None),
+        "item": f"{KINDS[case.model_type]} {case.model_id}" if case else "",
+    }
