@@ -102,7 +102,7 @@ class QueueForm(forms.Form):
         age: Mapping[str, Any] = AGE_FILTERS[values["age"]][1] if values.get("age") else {}
         only: Mapping[str, Any] = ONLY_FILTERS[values["only"]][1] if values.get("only") else {}
         return QueueFilters(
-            kind=values.get("kind") or None,
+            model_type=values.get("kind") or None,
             reason_id=values["reason"].pk if values.get("reason") else None,
             severity=values.get("severity") or None,
             shop_id=values.get("shop"),

@@ -32,7 +32,7 @@ class QueueFilters:
     `older_than` and `newer_than` count from the first report. `state` is open or appealed, `hiding` a Case.Hiding.
     """
 
-    kind: str | None = None
+    model_type: str | None = None
     shop_id: int | None = None
     language: str | None = None
     older_than: timedelta | None = None
@@ -51,18 +51,9 @@ def filter_queue(filters: QueueFilters, *, order: str = "newest", now: datetime)
 
     The index of each order contains every filter, so a page costs the same at a million reports.
     """
-    equal = {
-        "model_type": filters.kind,
-        "shop_id": filters.shop_id,
-        "language": filters.language,
-        "hiding": filters.hiding,
-        "is_brigaded": filters.is_brigaded,
-        "state": filters.state,
-        "reason_id": filters.reason_id,
-        "severity": filters.severity,
-        "is_escalated": filters.is_escalated,
-    }
-    cases = Case.objects.waiting().filter(**{name: value for name, value in equal.items() if value is not None})
+    others = ("older_than", "newer_than", "is_overdue")  # all else are columns of the case
+    equal = {name: value for name, value in vars(filters).items() if name not in others and value is not None}
+    cases = Case.objects.waiting().filter(**equal)
     if filters.older_than is not None:
         cases = cases.filter(oldest_at__lte=now - filters.older_than)
     if filters.newer_than is not None:

@@ -79,8 +79,8 @@ def test_the_queue_has_six_orders(items: dict[str, Review | Question], order: st
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [
-        (QueueFilters(kind="Question"), {"asked"}),
-        (QueueFilters(kind="Review"), {"written", "other"}),
+        (QueueFilters(model_type="Question"), {"asked"}),
+        (QueueFilters(model_type="Review"), {"written", "other"}),
         (QueueFilters(language="de"), {"other"}),
         (QueueFilters(language="en"), {"written", "asked"}),
         (QueueFilters(older_than=2 * DAY), {"written", "other"}),
@@ -92,7 +92,7 @@ def test_the_queue_has_six_orders(items: dict[str, Review | Question], order: st
         (QueueFilters(hiding="automatic"), set()),
         (QueueFilters(state="open"), {"written", "asked", "other"}),
         (QueueFilters(state="appealed"), set()),
-        (QueueFilters(kind="Review", language="en"), {"written"}),
+        (QueueFilters(model_type="Review", language="en"), {"written"}),
     ],
 )
 def test_the_queue_is_filtered(
