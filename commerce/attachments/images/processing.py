@@ -47,7 +47,7 @@ def rewrite(source: IO[bytes], content_type: str) -> tuple[bytes, int, int]:
     """
     decoder = _DECODERS[content_type]
     with _refuse_bombs(), Image.open(source, formats=[decoder]) as image:
-        frames = getattr(image, "n_frames", 1)
+        frames = 1 if decoder == "JPEG" else getattr(image, "n_frames", 1)  # other pictures in a JPEG are not kept
         check_limits(*image.size, frames)
         if sum(len(value) for value in image.info.values() if isinstance(value, bytes | str)) > MAX_METADATA_BYTES:
             raise InvalidImage("has too much metadata: color profiles, texts or camera data.")
