@@ -1,7 +1,10 @@
-"""Data of the description writer on the product form: proposed keywords, and drafts with marks."""
+"""Data of the description writer in the admin: tones and lengths, proposed keywords, and drafts with marks."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
 
 from commerce.catalog.models import Product
 from commerce.descriptions.models import DescriptionDraft
@@ -10,6 +13,15 @@ from commerce.descriptions.text.prompts import MAX_KEYWORD_LENGTH, PLAIN_MODELS,
 from commerce.descriptions.text.rules import missing_facts, unsupported_phrases
 
 MAX_PROPOSED_KEYWORDS = 8
+# The tones of the built-in model. The API accepts any other for models that know it.
+TONES: Mapping[str, str | Promise] = {
+    "": _("Plain"),
+    "friendly": _("Friendly"),
+    "formal": _("Formal"),
+    "playful": _("Playful"),
+    "luxurious": _("Luxurious"),
+}
+LENGTHS: Mapping[int, str | Promise] = {40: _("Short"), 80: _("Medium"), 150: _("Long")}  # by maximum words
 
 
 def propose_keywords(product: Product) -> list[str]:

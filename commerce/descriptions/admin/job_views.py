@@ -20,8 +20,8 @@ from commerce.descriptions.admin.labels import (
 )
 from commerce.descriptions.jobs import services
 from commerce.descriptions.models import DescriptionJob
-from commerce.descriptions.options import LENGTHS, TONES
 from commerce.descriptions.quotas import QuotaOwner
+from commerce.descriptions.writer import LENGTHS, TONES
 from shared.accounts.permissions import signed_in_user
 from shared.api.errors import ApiError
 from shared.api.query_params import parse_integer

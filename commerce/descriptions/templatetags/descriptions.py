@@ -9,9 +9,8 @@ from django.utils import timezone
 from commerce.catalog.models import Product
 from commerce.descriptions import quotas
 from commerce.descriptions.models import DescriptionDraft
-from commerce.descriptions.options import LENGTHS, TONES
 from commerce.descriptions.quotas import QuotaOwner
-from commerce.descriptions.writer import mark_drafts, propose_keywords
+from commerce.descriptions.writer import LENGTHS, TONES, mark_drafts, propose_keywords
 
 MAX_SHOWN_DRAFTS = 5
 

@@ -1,13 +1,15 @@
-"""Admin classes of cases and decisions. The pages of the queue make decisions; rows are never edited by hand."""
+"""Admin classes of cases and decisions, which the pages of the queue make, and of what moderators choose from."""
 
 from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.shortcuts import render
 from django.urls import URLPattern, path, reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
@@ -23,7 +25,8 @@ from commerce.moderation.admin import (
     transparency_views,
 )
 from commerce.moderation.labels import ACTIONS, KINDS
-from commerce.moderation.models import Case, Decision, DecisionTemplate, ReportReason
+from commerce.moderation.models import Case, Decision, DecisionTemplate, HoldingRule, ReportReason
+from commerce.moderation.queue.holding import MAX_EXAMPLES, preview_rule
 from shared.api.admin.base import IndexedEmptyFieldListFilter, LargeTableAdmin, NoDeleteMixin, ReadOnlyAdminMixin
 
 MAX_TEXT_LENGTH = 100
@@ -120,3 +123,40 @@ class DecisionTemplateAdmin(ModelAdmin):
     list_display = ["name", "reason", "language", "is_active"]
     list_filter = ["language", "is_active"]
     list_select_related = ["reason"]
+
+
+@admin.register(HoldingRule)
+class HoldingRuleAdmin(ModelAdmin):
+    """Rules that hold content before it is public. Moderators see them, super admins change them."""
+
+    list_display = ["name", "kind", "is_active"]
+    sortable_by = ()
+    autocomplete_fields = ["shops_off"]
+    change_form_outer_after_template = "moderation/_preview_button.html"
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        """Show the preview of the form's rule, which is not saved, if that button was pressed."""
+        if request.method == "POST" and "_preview" in request.POST and self.has_add_permission(request):
+            form = self.get_form(request)(request.POST)
+            if form.is_valid():
+                return self._show_preview(request, form)
+        return super().changeform_view(request, object_id, form_url, extra_context)
+
+    def _show_preview(self, request: HttpRequest, form: Any) -> HttpResponse:
+        off = [shop.pk for shop in form.cleaned_data["shops_off"]]
+        rule = form.save(commit=False)
+        preview = preview_rule(rule, shops_off=off, now=timezone.now())
+        context = admin.site.each_context(request) | {
+            "title": _("What the rule would have held"),
+            "rule": rule,
+            "preview": preview,
+            "max_examples": MAX_EXAMPLES,
+            "lines": [(KINDS[type(each).__name__], each) for each in preview.examples],
+        }
+        return render(request, "moderation/holding_preview.html", context)
