@@ -55,7 +55,7 @@ def shop_storage_quotas(user: User) -> list[StorageQuota]:
     shop_model: Any = User.owned_shops.rel.related_model  # shops imports attachments, not the other way round
     shops = list(shop_model.objects.for_user(user))
     stored = Attachment.objects.filter(shop__in=shops).order_by().values("shop").annotate(**SUMS)
-    sums = {row["shop"]: row for row in stored}
+    sums: dict[int, Any] = {row["shop"]: row for row in stored}
     return [_shop_quota(shop, sums.get(shop.pk, {})) for shop in shops]
 
 

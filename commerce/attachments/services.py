@@ -41,7 +41,7 @@ logger = structlog.get_logger(__name__)
 def upload_attachments(
     *,
     owner: User,
-    incoming_files: Sequence[File],
+    incoming_files: "Sequence[File[bytes]]",
     now: datetime,
     claim: Callable[[], None] | None = None,
 ) -> list[Attachment]:

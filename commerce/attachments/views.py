@@ -128,11 +128,12 @@ def _require_key(request: Request) -> None:
         require_claim(row=row, now=timezone.now())
 
 
-def _incoming_files(request: Request) -> Sequence[File]:
+def _incoming_files(request: Request) -> "Sequence[File[bytes]]":
     try:
-        return request.FILES.getlist(FIELD)
+        files: list[File[bytes]] = request.FILES.getlist(FIELD)
     except TooManyFilesSent:
         raise ValidationFailed({FIELD: [f"Send at most {settings.MAX_UPLOAD_FILES} files."]}) from None
+    return files
 
 
 @schema.describe_presign

@@ -7,7 +7,7 @@ import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, cast
 
 import structlog
 from django.conf import settings
@@ -52,7 +52,7 @@ class PreparedFile:
 
 
 @contextlib.contextmanager
-def prepare_files(incoming_files: Sequence[File], *, user: str) -> Iterator[list[PreparedFile]]:
+def prepare_files(incoming_files: "Sequence[File[bytes]]", *, user: str) -> Iterator[list[PreparedFile]]:
     """Yield the files ready to be stored. Their temporary files are closed after the `with` block.
 
     `incoming_files` are on disk, with a file descriptor, under the client's names.
@@ -66,8 +66,8 @@ def prepare_files(incoming_files: Sequence[File], *, user: str) -> Iterator[list
         prepared_files, errors = [], []
         for incoming in incoming_files:
             try:
-                file_type = _check_file(incoming.file)
-                prepared_files.append(_prepare_file(incoming, file_type, open_files, user))
+                file = cast(IO[bytes], incoming.file)
+                prepared_files.append(_prepare_file(file, incoming.name or "", open_files, user))
             except (InvalidImage, InvalidDocument) as error:
                 errors.append(_message(incoming.name or "", error))
         if errors:
@@ -117,13 +117,13 @@ def _message(name: str, error: object) -> str:
     return f"{shown or 'A file without a name'} {error}"
 
 
-def _prepare_file(incoming: File, file_type: FileType, open_files: contextlib.ExitStack, user: str) -> PreparedFile:
-    name = safe_name(incoming.name or "", EXTENSIONS[file_type])
+def _prepare_file(sent: IO[bytes], name: str, open_files: contextlib.ExitStack, user: str) -> PreparedFile:
+    file_type = _check_file(sent)
+    name = safe_name(name, EXTENSIONS[file_type])
     if file_type not in IMAGE_TYPES:
-        length = incoming.file.seek(0, 2)
-        return PreparedFile(file=incoming.file, name=name, content_type=file_type, length=length)
+        return PreparedFile(file=sent, name=name, content_type=file_type, length=sent.seek(0, 2))
     file = open_files.enter_context(temporary_file())
-    width, height = image_worker.rewrite(incoming.file, file, file_type, user=user)
+    width, height = image_worker.rewrite(sent, file, file_type, user=user)
     is_deferred = settings.CELERY_BROKER_URL and width * height > MAX_INLINE_PIXELS
     return PreparedFile(
         file=file,

@@ -62,6 +62,7 @@ def _reporter(user_id: int) -> Reporter:
 def _line(event: HistoryEvent) -> dict[str, Any]:
     """Return an event with its labels. `reason` is what was sent to the author, or by the author or reporter."""
     row, case = event.row, event.case
+    what: Text
     match event.kind:
         case EventKind.REPORT:
             what, who, reason = _("Reported"), row.user, row.message

@@ -95,7 +95,7 @@ class QueueRow:
     def badges(self) -> Sequence[tuple[Text, str]]:
         """Return the labels of the case with their colours."""
         case = self.case
-        shown = [
+        shown: list[tuple[bool, tuple[Text, str]]] = [
             (case.state == Case.State.APPEALED, (_("Appealed"), "info")),
             (case.hiding == Case.Hiding.AUTOMATIC, (_("Hidden automatically"), "warning")),
             (case.hiding == Case.Hiding.HELD, (_("Held by a rule"), "warning")),

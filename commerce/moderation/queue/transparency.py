@@ -37,7 +37,7 @@ class ReasonCount:
 class TransparencyReport:
     """Figures of a period. The median and the reasons are of the newest MAX_SUMMARIZED decisions, if `is_partial`.
 
-    `actions` have the `decisions` of each `action` with their `notices`; `automated` of them were made by a rule.
+    `actions` have the `decisions` of each `action` with their `notices_count`; `automated` of them were made by a rule.
     """
 
     actions: Sequence[Mapping[str, Any]]
@@ -57,7 +57,7 @@ class TransparencyReport:
     @property
     def notices(self) -> int:
         """Return the number of notices that a verdict settled."""
-        return sum(each["notices"] for each in self.actions if each["action"] in VERDICTS)
+        return sum(each["notices_count"] for each in self.actions if each["action"] in VERDICTS)
 
     @property
     def automated(self) -> int:
@@ -69,7 +69,7 @@ def transparency_report(period: ReportingPeriod) -> TransparencyReport:
     decisions = standing_decisions(period)
     actions = decisions.order_by("action").values("action")
     actions = actions.annotate(
-        decisions=Count("*"), automated=Count("pk", filter=Q(moderator=None)), notices=Sum("reports_count")
+        decisions=Count("*"), automated=Count("pk", filter=Q(moderator=None)), notices_count=Sum("reports_count")
     )
     sanctions = dict(restricting_sanctions(period).order_by().values_list("kind").annotate(Count("pk")))
     begin, end = period.times

@@ -133,7 +133,7 @@ def test_figures_of_a_period(decided: None):
     figures = transparency_report(MAY)
 
     assert (figures.statements, figures.notices, figures.appeals_filed, figures.automated) == (4, 3, 1, 0)
-    assert {each["action"]: (each["decisions"], each["notices"]) for each in figures.actions} == {
+    assert {each["action"]: (each["decisions"], each["notices_count"]) for each in figures.actions} == {
         "accepted": (1, 2), "hidden": (1, 1), "rejected": (1, 1), "appeal_overturned": (1, 2),
     }  # fmt: skip
     assert figures.sanctions == {"suspension": 1, "ban": 1}
