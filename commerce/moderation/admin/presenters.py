@@ -53,15 +53,9 @@ class QueueRow:
     def state(self) -> Text:
         return STATES[self.case.state]
 
-    @cached_property
-    def answer(self) -> str:
-        content = self.item.content
-        return "" if isinstance(content, Review) else content.answer
-
     @property
     def rating(self) -> int | None:
-        content = self.item.content
-        return content.rating if isinstance(content, Review) else None
+        return getattr(self.item.content, "rating", None)
 
     @property
     def severity(self) -> Text:
