@@ -140,7 +140,8 @@ def _convert_to_srgb(image: Image.Image, profile: bytes) -> Image.Image:
 
 
 def _save_animation(image: Image.Image, output: IO[bytes], decoder: str) -> tuple[int, int]:
-    frames, durations = [], []
+    frames: list[Image.Image] = []
+    durations = []
     for frame in ImageSequence.Iterator(image):
         check_limits(*frame.size, len(frames) + 1)  # a frame of a GIF may be larger than its screen
         frames.append(_full_frame(frame))
