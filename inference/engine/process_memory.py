@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from inference.engine.external import descendants
+from inference.engine.supervisor import descendants
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 

@@ -15,7 +15,6 @@ from inference.engine.external.kinds import (
     cache_bytes,
     check_engine_options,
 )
-from inference.engine.external.supervisor import descendants
 
 __all__ = [
     "ENGINES_VARIABLE",
@@ -27,7 +26,6 @@ __all__ = [
     "InstallationFailed",
     "cache_bytes",
     "check_engine_options",
-    "descendants",
     "install_engine",
     "list_engines",
 ]

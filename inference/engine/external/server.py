@@ -13,8 +13,8 @@ from pathlib import Path
 
 import httpx2
 
+from inference.engine import supervisor
 from inference.engine.errors import ModelLoadFailed
-from inference.engine.external import supervisor
 from inference.engine.external.kinds import GIB, EngineKind, engine_arguments
 from inference.engine.model_status import LoadOptions
 

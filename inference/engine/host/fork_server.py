@@ -1,6 +1,7 @@
-"""Start of the fork server: makes it end with the host, even while it imports torch. Imported nowhere else.
+"""Start of the fork server: it ends with the host, even while it imports torch. Imported nowhere else.
 
-Its children end with it from their first instruction on: one that hangs in the fork never reaches `run_model`.
+Every process that is forked from here on ends with the one that forked it, from its first instruction on: a model that
+hangs before `run_model`, and the child in which a model tries its chat template.
 """
 
 import os
@@ -8,21 +9,20 @@ import signal
 
 from inference.engine.host.model_process import die_with_parent
 
-die_with_parent(signal.SIGKILL)
-signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group
-if os.environ["MODEL_HOST_PID"] != str(os.getppid()):
-    os._exit(0)  # the host ended before `die_with_parent` took effect
-
-_FORK_SERVER_PID = os.getpid()
-_process = {"is_model": False}
+_parent_pid = int(os.environ["MODEL_HOST_PID"])
 
 
-def _end_with_fork_server() -> None:
-    if not _process["is_model"]:  # the handler runs in forks of a model process too
-        _process["is_model"] = True
-        die_with_parent(signal.SIGKILL)
-        if os.getppid() != _FORK_SERVER_PID:
-            os._exit(0)
+def _note_parent() -> None:
+    global _parent_pid
+    _parent_pid = os.getpid()
 
 
-os.register_at_fork(after_in_child=_end_with_fork_server)
+def _end_with_parent() -> None:
+    die_with_parent(signal.SIGKILL)
+    if os.getppid() != _parent_pid:
+        os._exit(0)  # the parent ended before `die_with_parent` took effect
+
+
+_end_with_parent()
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; children inherit this
+os.register_at_fork(before=_note_parent, after_in_child=_end_with_parent)

@@ -49,8 +49,6 @@ def die_with_parent(signum: signal.Signals) -> None:
 
 def run_model(spec: ModelSpec, host: socket.socket, stderr: socket.socket) -> None:
     """Run a model process to its end. host: connection to the host."""
-    die_with_parent(signal.SIGKILL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the host ends its models itself
     os.environ[SOCKET_VARIABLE] = spec.socket
     os.dup2(stderr.fileno(), 2)
     stderr.close()

@@ -1,5 +1,6 @@
 """The build of kernels.cpp for this machine, if it has a C++ compiler. Libraries are cached on disk."""
 
+import contextlib
 import ctypes
 import fcntl
 import hashlib
@@ -8,9 +9,12 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
+
+from inference.engine import supervisor
 
 logger = logging.getLogger(__name__)
 
@@ -86,11 +90,15 @@ def build_in_background(folder: Path) -> None:
 
 def _compile(target: Path) -> bool:
     partial = target.with_suffix(".partial")
-    command = [str(_compiler()), *FLAGS, str(SOURCE), "-o", str(partial)]
-    try:
-        # A low priority, because requests run meanwhile; not the lowest, with which it never ends on a busy machine.
-        subprocess.run(["nice", "-n", "5", *command], check=True, capture_output=True, timeout=MAX_BUILD_SECONDS)  # noqa: S603, S607 (a fixed command)
-    except (OSError, subprocess.SubprocessError):
+    # A low priority, because requests run meanwhile; not the lowest, with which it never ends on a busy machine.
+    command = ["nice", "-n", "5", str(_compiler()), *FLAGS, str(SOURCE), "-o", str(partial)]
+    is_built, quiet = False, subprocess.DEVNULL
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        # The supervisor ends the compiler and its children when this process ends, or stdin is closed below.
+        supervised = [sys.executable, "-I", "-S", supervisor.__file__, *command]
+        with subprocess.Popen(supervised, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet) as compiler:  # noqa: S603
+            is_built = compiler.wait(MAX_BUILD_SECONDS) == 0
+    if not is_built:
         logger.warning("engine.kernel_build_failed")
         return False
     with partial.open("rb") as library:

@@ -1,8 +1,9 @@
 """A fake loader without torch, for tests of the processes. Its model generates "w0 w1 w2 ...", and fails on request.
 
 The name of the model folder selects the load: `slow...` takes a second, `broken...` fails, `crashing...` ends the
-process, `embedder...` is an encoder, `reranker...` a cross-encoder, `labeler...` a classifier. Every load
-adds a line to the file `loads`; the file `memory` has the bytes that the load reports.
+process, `forking...` waits for a child that hangs, as the probe of a chat template may, `embedder...` is an encoder,
+`reranker...` a cross-encoder, `labeler...` a classifier. Every load adds a line to the file `loads`; the file `memory`
+has the bytes that the load reports.
 
 The prompt selects the generation:
 
@@ -316,6 +317,12 @@ def load_model(model_id: str, path: Path, options: LoadOptions, emit: Emit, base
         loads.write(f"{os.getpid()}\n")
     if path.name.startswith("slow"):
         time.sleep(1)
+    if path.name.startswith("forking"):
+        child = os.fork()
+        if child == 0:
+            time.sleep(600)
+            os._exit(0)
+        os.waitpid(child, 0)
     if options.context_size == 0:
         raise InvalidRequest("`context_size` must be 1 or more.", parameter="context_size")
     if path.name.startswith("broken"):

@@ -367,7 +367,7 @@ def fakes(engines: Engines) -> list[int]:
         try:
             if (
                 str(engines.root) in os.readlink(folder / "cwd")
-                and "external/supervisor.py" not in (folder / "cmdline").read_text()
+                and "engine/supervisor.py" not in (folder / "cmdline").read_text()
             ):
                 found.append(int(folder.name))
         except OSError:

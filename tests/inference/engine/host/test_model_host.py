@@ -322,6 +322,34 @@ async def test_m6_a_host_killed_while_it_starts_models_leaves_no_process(host: R
     await eventually(lambda: not processes_with(str(host.run_dir)), seconds=5)
 
 
+@pytest.mark.parametrize("seconds", [0.1, 0.3, 0.6, 1, 2, 4])
+async def test_m6_a_host_killed_while_it_starts_leaves_no_process(
+    seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It imports torch and compiles meanwhile, with a compiler that starts others."""
+    (tmp_path / "c++").write_text("#!/bin/sh\nsleep 600\n")
+    (tmp_path / "c++").chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    arguments = ("--run-dir", str(tmp_path / "run"), "--compiled-dir", str(tmp_path / "compiled"))
+    with start_program("from inference.engine.host.__main__ import main; main()", *arguments) as host:
+        await asyncio.sleep(seconds)
+        host.kill()
+    await eventually(lambda: not processes_with(str(tmp_path / "run")), seconds=5)
+
+
+async def test_m6_a_process_forked_by_a_model_ends_with_it(host: RunningHost) -> None:
+    folder = host.folder("forking")
+    loading = asyncio.create_task(host.commands.load("m", folder))
+    await eventually(lambda: (folder / "loads").exists())
+    model = int((folder / "loads").read_text())
+    await eventually(lambda: len(descendants(model)) == 1)
+    [forked] = descendants(model)
+    host.process.kill()
+    with pytest.raises(HostUnavailable):
+        await loading
+    await eventually(lambda: not process_exists(forked), seconds=5)
+
+
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "stop"])
 async def test_a_stopped_host_leaves_no_process_and_no_socket(host: RunningHost, how: str) -> None:
     await host.commands.load("m", host.folder("m"))

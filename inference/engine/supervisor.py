@@ -1,8 +1,8 @@
-"""Runs a server until it ends or this program's stdin is closed, and then ends every process that the server started.
+"""Runs a command until it ends or this program's stdin is closed, and then ends every process that the command started.
 
 It is run as a file, `python -I -S supervisor.py COMMAND...`, and imports nothing of Stoa. Whoever starts it holds the
-other end of its stdin: a model process that is killed closes it, and the server is killed at once. If TERMINATE was
-written before, the server gets two seconds to end by itself. The exit status is the server's.
+other end of its stdin: a process that is killed closes it, and the command is killed at once. If TERMINATE was written
+before, the command gets two seconds to end by itself. The exit status is the command's.
 """
 
 import contextlib
