@@ -13,6 +13,7 @@ from unfold.decorators import display
 from inference.batches import services
 from inference.batches.models import Batch
 from inference.batches.results import failed_requests
+from shared.api.admin.base import ReadOnlyAdminMixin
 from shared.api.errors import ApiError
 
 MAX_FAILURES_SHOWN = 100
@@ -26,7 +27,7 @@ STATUS_COLORS = {
 
 
 @admin.register(Batch)
-class BatchAdmin(ModelAdmin):
+class BatchAdmin(ReadOnlyAdminMixin, ModelAdmin):
     """Read-only admin of batches; actions change them. Prompts and answers are not shown."""
 
     list_display = ["batch_id", "user", "model_id", "shown_status", "progress", "created_at", "ended_at"]
@@ -40,15 +41,6 @@ class BatchAdmin(ModelAdmin):
         "failures",
     ]  # fmt: skip
     actions = ["cancel", "retry"]
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     @display(description="Status", label=STATUS_COLORS, ordering="status")  # type: ignore[untyped-decorator]
     def shown_status(self, batch: Batch) -> str:

@@ -21,6 +21,7 @@ from inference.protocol.native.models import ModelInfo
 from inference.registry import model_status, services
 from inference.registry.forms import LoadForm
 from inference.registry.models import DesiredModel
+from shared.api.admin.base import ReadOnlyAdminMixin
 from shared.api.errors import ApiError
 
 # A page waits so long for a load or an unload, which then continues in the background.
@@ -30,17 +31,8 @@ URL_PREFIX = "inference_registry_desiredmodel"
 
 
 @admin.register(DesiredModel)
-class DesiredModelAdmin(ModelAdmin):
+class DesiredModelAdmin(ReadOnlyAdminMixin, ModelAdmin):
     """The list of models, and the form that loads one. No database row is edited directly."""
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     def get_urls(self) -> list[URLPattern]:
         admin_view = self.admin_site.admin_view

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from inference.engine import ModelLoadFailed, ModelMetadata, fingerprint, inspect_model, is_adapter, read_adapter
+from inference.engine import ModelLoadFailed, fingerprint, inspect_model, is_adapter, read_adapter
 from inference.pools.cache import are_pools_known, read_pools
 from inference.pools.definitions import Pool
 from shared.api.errors import ApiError
@@ -76,7 +76,12 @@ def read_catalog() -> dict[str, CatalogModel]:
             models[model_id] = replace(_read_cached(folder, type_, folder.resolve()), id=model_id)
     for path in _cache.keys() - {model.path for model in models.values()}:
         _cache.pop(path, None)
-    models |= {pool.model_id: _remote_model(pool) for pool in read_pools().values()}
+    models |= {
+        pool.model_id: CatalogModel(
+            id=pool.model_id, type=REMOTE, context_size=pool.context_size, capabilities=pool.capabilities, pool=pool
+        )
+        for pool in read_pools().values()
+    }
     models |= {model.id: _with_base(model, models) for model in models.values() if model.base}
     return dict(sorted(models.items()))
 
@@ -165,43 +170,25 @@ def _read_model(path: Path, type_: str, root: Path) -> CatalogModel:
     try:
         if error := _check_paths(path, root):
             return _broken_model(path, type_, error)
+        model = CatalogModel(id=path.name, path=path, type=type_, changed_at=_changed_at(path))
         if is_adapter(path):
-            return _adapter(path)
-        facts = inspect_model(path)
+            adapter = read_adapter(path)  # `_with_base` adds what it has of its base model
+            return replace(model, size_bytes=adapter.size_bytes, parameters=adapter.parameters, base=adapter.base)
+        metadata = inspect_model(path)
+        return replace(
+            model,
+            type=metadata.format,
+            size_bytes=metadata.size_bytes,
+            context_size=metadata.context_size,
+            capabilities=metadata.capabilities,
+            parameters=metadata.parameters,
+            dtype=metadata.dtype,
+            quantization=metadata.quantization,
+        )
     except ModelLoadFailed as error:
         return _broken_model(path, type_, str(error))
     except OSError as error:
         return _broken_model(path, type_, f"Its files cannot be read: {error.strerror}.")
-    return _local_model(path, facts)
-
-
-def _local_model(path: Path, facts: ModelMetadata) -> CatalogModel:
-    return CatalogModel(
-        id=path.name,
-        path=path,
-        type=facts.format,
-        size_bytes=facts.size_bytes,
-        context_size=facts.context_size,
-        capabilities=facts.capabilities,
-        changed_at=_changed_at(path),
-        parameters=facts.parameters,
-        dtype=facts.dtype,
-        quantization=facts.quantization,
-    )
-
-
-def _adapter(path: Path) -> CatalogModel:
-    """Return an adapter without what it has of its base model."""
-    adapter = read_adapter(path)
-    return CatalogModel(
-        id=path.name,
-        path=path,
-        type=SAFETENSORS,
-        size_bytes=adapter.size_bytes,
-        changed_at=_changed_at(path),
-        parameters=adapter.parameters,
-        base=adapter.base,
-    )
 
 
 def _with_base(model: CatalogModel, models: dict[str, CatalogModel]) -> CatalogModel:
@@ -226,12 +213,6 @@ def _with_base(model: CatalogModel, models: dict[str, CatalogModel]) -> CatalogM
             quantization=base.quantization,
         )
     return replace(model, error=error[:MAX_ERROR_LENGTH])
-
-
-def _remote_model(pool: Pool) -> CatalogModel:
-    return CatalogModel(
-        id=pool.model_id, type=REMOTE, context_size=pool.context_size, capabilities=pool.capabilities, pool=pool
-    )
 
 
 def _broken_model(path: Path, type_: str, error: str) -> CatalogModel:

@@ -69,10 +69,12 @@ def _write(model_id: str, *, is_desired: bool, options: LoadOptions, actor: User
         "changed_by": actor,
         "changed_at": now,
     }
-    row, is_new = DesiredModel.objects.get_or_create(model_id=model_id, defaults=values | {"revision": 1})
-    if not is_new:
-        DesiredModel.objects.filter(pk=row.pk).update(revision=F("revision") + 1, **values)
-        row.refresh_from_db()
+    row, _ = DesiredModel.objects.update_or_create(
+        model_id=model_id,
+        defaults=values | {"revision": F("revision") + 1},
+        create_defaults=values | {"revision": 1},
+    )
+    row.refresh_from_db()
     return _desired_state(row)
 
 

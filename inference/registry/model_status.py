@@ -19,6 +19,7 @@ from shared.serving.db_threads import run_in_db_thread
 
 HOST_TIMEOUT_SECONDS = 3.0
 RUNNING_STATES = (ModelState.LOADING, ModelState.LOADED, ModelState.UNLOADING)
+_REPORTED_FIELDS = set(LoadReport.__struct_fields__).intersection(ModelInfo.__struct_fields__)  # in effect, and costs
 
 _started_at = time.monotonic()
 
@@ -129,26 +130,9 @@ def _model_info(model: CatalogModel, status: ModelStatus | None) -> ModelInfo:
         resident_bytes=status.resident_bytes if status else None,
         cache_bytes=status.cache_bytes if status else None,
     )
-    return _with_load_report(info, status.report) if status and status.report else info
-
-
-def _with_load_report(info: ModelInfo, report: LoadReport) -> ModelInfo:
-    """Return the model with the options in effect and the cost of its load."""
-    return replace(
-        info,
-        context_size=report.context_size,
-        quantization=info.quantization if report.quantization == "none" else report.quantization,
-        dtype=report.dtype,
-        device=report.device,
-        engine=report.engine,
-        memory_usage_bytes=report.memory_usage_bytes,
-        weight_bytes=report.weight_bytes,
-        cache_limit_bytes=report.cache_limit_bytes,
-        gpu_memory_bytes=report.gpu_memory_bytes,
-        cache_dtype=report.cache_dtype,
-        load_time_ms=report.load_time_ms,
-        gpu_layers=report.gpu_layers,
-        batch_size=report.batch_size,
-        max_sequences=report.max_sequences,
-        warning=report.warning,
-    )
+    if status is None or status.report is None:
+        return info
+    reported = {name: getattr(status.report, name) for name in _REPORTED_FIELDS}
+    if status.report.quantization == "none":
+        reported["quantization"] = info.quantization
+    return replace(info, **reported)

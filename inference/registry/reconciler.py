@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
@@ -33,14 +32,6 @@ class ReconcileAction(Enum):
     UNLOAD = "unload"
 
 
-@dataclass(frozen=True)
-class FailedAttempt:
-    """A desired state that could not be reached, and the monotonic time of the next attempt."""
-
-    revision: int
-    retry_at: float
-
-
 class ModelReconciler:
     """Loads models that should be loaded and that the model host does not have, and unloads those that should not.
 
@@ -51,7 +42,7 @@ class ModelReconciler:
         self._also = also or []
         self._is_initialized = False
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._failures: dict[str, FailedAttempt] = {}
+        self._failures: dict[str, tuple[int, float]] = {}  # failed revisions, and when to try them again
 
     async def reconcile(self, statuses: dict[str, ModelStatus]) -> None:
         """Start the loads and unloads that the host's statuses call for, without waiting for them."""
@@ -68,8 +59,8 @@ class ModelReconciler:
                 self._start(desired, statuses.get(desired.model_id))
 
     def _start(self, desired: DesiredState, status: ModelStatus | None) -> None:
-        failure = self._failures.get(desired.model_id)
-        if failure and failure.revision == desired.revision and time.monotonic() < failure.retry_at:
+        failed_revision, retry_at = self._failures.get(desired.model_id, (None, 0.0))
+        if failed_revision == desired.revision and time.monotonic() < retry_at:
             return
         if not (action := choose_action(desired, status)):
             return
@@ -86,10 +77,9 @@ class ModelReconciler:
         except HostUnavailable:
             return
         except (EngineError, ApiError) as error:
-            failure = self._failures.get(model_id)
-            if failure is None or failure.revision != revision:  # log each failure once
+            if self._failures.get(model_id, (None, 0.0))[0] != revision:  # log each failure once
                 logger.error("model_load_failed", model=model_id, reason=str(error))
-            self._failures[model_id] = FailedAttempt(revision, time.monotonic() + RETRY_INTERVAL_SECONDS)
+            self._failures[model_id] = revision, time.monotonic() + RETRY_INTERVAL_SECONDS
 
 
 def initialize_desired_state(*, also: list[str], now: datetime) -> None:

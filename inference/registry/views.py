@@ -1,6 +1,8 @@
 """Routes of models and of the service's health."""
 
+import msgspec
 from django.utils import timezone
+from msgspec import structs
 
 from inference.access.operations import OperationCall, operation
 from inference.protocol.native.health import HealthResponse
@@ -40,25 +42,7 @@ async def load(call: OperationCall[LoadModelRequest], model_id: str) -> LoadMode
     report = await services.load_model(
         model_id=model_id, options=call.body.options(), actor=call.caller.user, now=timezone.now()
     )
-    return LoadModelResponse(
-        status="loaded",
-        model_id=report.model_id,
-        memory_usage_bytes=report.memory_usage_bytes,
-        weight_bytes=report.weight_bytes,
-        cache_limit_bytes=report.cache_limit_bytes,
-        gpu_memory_bytes=report.gpu_memory_bytes,
-        cache_dtype=report.cache_dtype,
-        load_time_ms=report.load_time_ms,
-        gpu_layers=report.gpu_layers,
-        context_size=report.context_size,
-        batch_size=report.batch_size,
-        max_sequences=report.max_sequences,
-        quantization=report.quantization,
-        dtype=report.dtype,
-        device=report.device,
-        engine=report.engine,
-        warning=report.warning,
-    )
+    return msgspec.convert({"status": "loaded", **structs.asdict(report)}, LoadModelResponse)
 
 
 @operation(
