@@ -5,7 +5,6 @@ batch has an `accept_before`, which hides it from everybody. A process that is k
 `delete_abandoned_batches` deletes it.
 """
 
-import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
@@ -27,15 +26,10 @@ REQUEST_OVERHEAD_BYTES = 512  # a request's row, its index entries and its resul
 ABANDONED_AFTER = timedelta(seconds=30)  # without a further request
 
 
-class ChunkSize:
-    """The number of rows of one transaction, which adapts to the time that the last one took."""
-
-    def __init__(self) -> None:
-        self.count = FIRST_CHUNK_COUNT
-
-    def adapt(self, *, count: int, seconds: float) -> None:
-        fitting = int(count * TARGET_SECONDS / max(seconds, 1e-6))
-        self.count = min(MAX_CHUNK_COUNT, max(MIN_CHUNK_COUNT, fitting))
+def fit_chunk_count(*, count: int, seconds: float) -> int:
+    """Return the number of rows of the next transaction, after one with `count` rows took so long."""
+    fitting = int(count * TARGET_SECONDS / max(seconds, 1e-6))
+    return min(MAX_CHUNK_COUNT, max(MIN_CHUNK_COUNT, fitting))
 
 
 def insert_requests(batch: Batch, requests: Iterable[tuple[str, str]], *, on_last: Callable[[], None]) -> None:
@@ -44,12 +38,10 @@ def insert_requests(batch: Batch, requests: Iterable[tuple[str, str]], *, on_las
     `on_last` is called in the last transaction, and shows the batch. Raises ApiError 400 for a wrong count or a
     duplicate id, and 503 if the sweeper has taken the batch for abandoned.
     """
-    max_requests = settings.MAX_BATCH_REQUESTS
-    size = ChunkSize()
-    chunks = _chunks(itertools.islice(requests, max_requests + 1), size)
-    chunk = next(chunks, None)
+    max_requests, count, pending = settings.MAX_BATCH_REQUESTS, FIRST_CHUNK_COUNT, iter(requests)
+    chunk = _next_chunk(pending, count)
     while chunk:
-        following = next(chunks, None)  # read before the transaction
+        following = _next_chunk(pending, count)  # read before the transaction
         rows = [
             BatchRequest(batch=batch, index=batch.total + number, custom_id=custom_id, body=body)
             for number, (custom_id, body) in enumerate(chunk)
@@ -62,10 +54,10 @@ def insert_requests(batch: Batch, requests: Iterable[tuple[str, str]], *, on_las
         with transaction.atomic():
             _save_hidden(batch)
             _insert(rows)
-            if following is None:
+            if not following:
                 on_last()
-        size.adapt(count=len(rows), seconds=time.monotonic() - started)
-        if following is not None:
+        count = fit_chunk_count(count=len(rows), seconds=time.monotonic() - started)
+        if following:
             _pause()
         chunk = following
     if not 0 < batch.total <= max_requests:
@@ -77,11 +69,8 @@ def delete_in_steps(*, batch_pk: int) -> None:
     hidden = Batch.all_objects.filter(pk=batch_pk, accept_before__isnull=False)
     if not hidden.exists():
         return
-    size = ChunkSize()
-    while keys := list(BatchRequest.objects.filter(batch=batch_pk).values_list("pk", flat=True)[: size.count]):
-        started = time.monotonic()
+    while keys := list(BatchRequest.objects.filter(batch=batch_pk).values_list("pk", flat=True)[:MIN_CHUNK_COUNT]):
         BatchRequest.objects.filter(pk__in=keys).delete()
-        size.adapt(count=len(keys), seconds=time.monotonic() - started)
         _pause()
     hidden.delete()
 
@@ -125,15 +114,11 @@ def _insert(rows: list[BatchRequest]) -> None:
         raise ApiError(400, "`id` must be unique in a batch, and two requests have the same.") from error
 
 
-def _chunks(requests: Iterable[tuple[str, str]], size: ChunkSize) -> Iterator[list[tuple[str, str]]]:
-    """Yield the requests of one transaction at a time, bounded by count and by length."""
+def _next_chunk(requests: Iterator[tuple[str, str]], count: int) -> list[tuple[str, str]]:
+    """Return the requests of one transaction, bounded by count and by length."""
     chunk: list[tuple[str, str]] = []
     length = 0
-    for custom_id, body in requests:
-        chunk.append((custom_id, body))
-        length += len(body)
-        if len(chunk) >= size.count or length >= MAX_CHUNK_LENGTH:
-            yield chunk
-            chunk, length = [], 0
-    if chunk:
-        yield chunk
+    while len(chunk) < count and length < MAX_CHUNK_LENGTH and (request := next(requests, None)):
+        chunk.append(request)
+        length += len(request[1])
+    return chunk

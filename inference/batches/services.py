@@ -11,10 +11,9 @@ A batch has ended when `ended_at` is set. Every end passes through `end_batch`.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import DatabaseError, transaction
@@ -43,8 +42,7 @@ QUEUE_FULL_RETRY_SECONDS = 60
 EXPIRED_MESSAGE = "The batch expired before this was done."  # stored: output files are written by it
 
 
-@dataclass(frozen=True, slots=True)
-class NewRequest:
+class NewRequest(NamedTuple):
     """A request of a batch that is being created."""
 
     custom_id: str
@@ -104,7 +102,7 @@ def create_batch(
         transaction.on_commit(partial(dispatch_batch, batch_pk=batch.pk, now=now), robust=True)
 
     try:
-        insert_requests(batch, ((request.custom_id, request.body) for request in requests), on_last=accept)
+        insert_requests(batch, requests, on_last=accept)
     except BaseException:
         if batch.pk:
             with suppress(DatabaseError):  # `delete_abandoned_batches` deletes it later

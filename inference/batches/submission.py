@@ -1,9 +1,9 @@
 """Submission of POST /batch: parse the body request by request, and create the batch once per Idempotency-Key."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from django.conf import settings
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from inference.batches.models import Batch
 from inference.batches.services import NewRequest, create_batch
-from inference.engine import EngineError, GenerationRequest, InvalidRequest
+from inference.engine import EngineError, InvalidRequest
 from inference.protocol.native.batches import (
     BatchCreateResponse,
     BatchHeader,
@@ -34,16 +34,42 @@ from shared.webhooks.services import check_webhook_url, create_default_endpoint
 _PROMPT_ONLY = {"id", "prompt"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class ParsedBatch:
     """A valid body of POST /batch. max_priority: over all requests. tokens: estimate for all requests together."""
 
     model_id: str
     parameters: dict[str, Any]
     webhook_url: str | None
-    requests: list[NewRequest]
-    max_priority: int
-    tokens: int
+    requests: list[NewRequest] = field(default_factory=list)
+    max_priority: int = 0
+    tokens: int = 0
+
+    def add_requests(self, request_jsons: list[Raw]) -> None:
+        """Add the requests. Raises InvalidRequest for a wrong one, and for two with the same id."""
+        shared_tokens, seen_ids = self._estimate_tokens({"prompt": ""}), set[str]()
+        for index, piece in enumerate(request_jsons):
+            raw = bytes(piece)
+            try:
+                request = parse_json(raw)
+                parse_struct(request, BatchItem)
+                if request.keys() == _PROMPT_ONLY:
+                    self.tokens += shared_tokens + estimate_text_tokens(request["prompt"])
+                else:
+                    self.tokens += self._estimate_tokens(request)
+            except (ApiError, EngineError) as error:
+                raise _error_at(index, error) from None
+            if request["id"] in seen_ids:
+                message = f"requests[{index}]: `id` must be unique, and an earlier request has the same."
+                raise InvalidRequest(message, field="requests")
+            seen_ids.add(request["id"])
+            self.max_priority = max(self.max_priority, request.get("priority", 0))
+            self.requests.append(NewRequest(request["id"], raw.decode()))
+
+    def _estimate_tokens(self, request: dict[str, Any]) -> int:
+        """Merge the request with the batch's parameters. Raises InvalidRequest if they contradict each other."""
+        body = to_inference_request(request, model_id=self.model_id, parameters=self.parameters)
+        return estimate_generation_tokens(with_messages(body.generation_request(""), request))
 
 
 def parse_batch(body: bytes) -> ParsedBatch:
@@ -58,55 +84,14 @@ def parse_batch(body: bytes) -> ParsedBatch:
         raise InvalidRequest(message, field="requests")
     fields = parse_json(head_json)
     head = parse_struct(fields, BatchHeader)
-    parameters = {name: value for name, value in fields.items() if name not in ("model", "webhook_url")}
-    parsed = list(_parse_requests(request_jsons, _SharedParameters(head.model, parameters)))
-    return ParsedBatch(
+    parsed = ParsedBatch(
         model_id=head.model,
-        parameters=parameters,
+        parameters={name: value for name, value in fields.items() if name not in ("model", "webhook_url")},
         webhook_url=head.webhook_url,
-        requests=[request.new for request in parsed],
-        max_priority=max(int(parameters.get("priority", 0)), *(request.priority for request in parsed)),
-        tokens=sum(request.tokens for request in parsed),
     )
-
-
-class _SharedParameters:
-    """The model and parameters that all requests of the body share."""
-
-    def __init__(self, model_id: str, parameters: dict[str, Any]) -> None:
-        self.model_id, self.parameters = model_id, parameters
-        self.tokens = estimate_generation_tokens(self.generation_request({"prompt": ""}))
-
-    def generation_request(self, request: dict[str, Any]) -> GenerationRequest:
-        """Merge the request with the shared parameters. Raises InvalidRequest if they contradict each other."""
-        body = to_inference_request(request, model_id=self.model_id, parameters=self.parameters)
-        return with_messages(body.generation_request(""), request)
-
-
-class _ParsedRequest(NamedTuple):
-    new: NewRequest
-    priority: int
-    tokens: int
-
-
-def _parse_requests(request_jsons: list[Raw], shared: _SharedParameters) -> Iterator[_ParsedRequest]:
-    seen_ids = set()
-    for index, piece in enumerate(request_jsons):
-        raw = bytes(piece)
-        try:
-            request = parse_json(raw)
-            parse_struct(request, BatchItem)
-            if request.keys() == _PROMPT_ONLY:
-                tokens = shared.tokens + estimate_text_tokens(request["prompt"])
-            else:
-                tokens = estimate_generation_tokens(shared.generation_request(request))
-        except (ApiError, EngineError) as error:
-            raise _error_at(index, error) from None
-        if request["id"] in seen_ids:
-            message = f"requests[{index}]: `id` must be unique, and an earlier request has the same."
-            raise InvalidRequest(message, field="requests")
-        seen_ids.add(request["id"])
-        yield _ParsedRequest(NewRequest(request["id"], raw.decode()), request.get("priority", 0), tokens)
+    parsed.max_priority = int(parsed.parameters.get("priority", 0))
+    parsed.add_requests(request_jsons)
+    return parsed
 
 
 def _error_at(index: int, error: ApiError | EngineError) -> InvalidRequest:

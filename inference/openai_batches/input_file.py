@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
+from inference.batches.services import NewRequest
 from inference.engine import EmbeddingRequest, EngineError, InvalidRequest
 from inference.protocol.anthropic.requests import parse_messages_request
 from inference.protocol.openai.batches import BatchInputLine, OpenAIBatchError, reject_unsupported_in_batch
@@ -94,12 +95,12 @@ def validate_file(chunks: Iterable[bytes], *, endpoint: str, max_requests: int) 
     return report
 
 
-def read_requests(chunks: Iterable[bytes]) -> Iterator[tuple[str, str]]:
+def read_requests(chunks: Iterable[bytes]) -> Iterator[NewRequest]:
     """Yield each request's custom_id and its body as JSON text, from a validated file."""
     for _, line in read_lines(chunks):
         if line is not None:
             request = _decoder.decode(line)
-            yield request.custom_id, bytes(request.body).decode()
+            yield NewRequest(request.custom_id, bytes(request.body).decode())
 
 
 class _RequestLine(Struct):

@@ -15,7 +15,7 @@ from msgspec import to_builtins
 
 from inference.access.responses import ObjectNotFound
 from inference.batches.models import Batch, new_batch_id
-from inference.batches.services import NewRequest, cancel_batch, create_batch
+from inference.batches.services import cancel_batch, create_batch
 from inference.files.models import StoredFile
 from inference.openai_batches.input_file import InputFileReport, read_requests, validate_file
 from inference.openai_batches.models import FileBatch
@@ -150,7 +150,7 @@ def _create(
         api_key=caller.api_key,
         kind=KIND_BY_ENDPOINT[body.endpoint],
         model_id=report.model,
-        requests=(NewRequest(custom_id, text) for custom_id, text in read_requests(content.chunks())),
+        requests=read_requests(content.chunks()),
         tokens=report.tokens,
         on_created=save,
         now=now,

@@ -5,15 +5,16 @@ import base64
 import contextlib
 import threading
 import time
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from inference.batches.models import Batch
+from inference.batches.models import Batch, BatchRequest
+from inference.batches.worker.recording import RequestOutcome
 from inference.embeddings.services import embed_for_batch, read_vector
 from inference.engine import (
     ContextLengthExceeded,
@@ -53,69 +54,38 @@ SPAN_INTERVAL_SECONDS = 1.0
 _encoder = msgspec.json.Encoder()
 
 
-@dataclass(frozen=True)
-class ExecutionResult:
-    """The answer of a request as JSON in the form of the batch's kind, with its token usage."""
+async def execute_request(batch: Batch, request: BatchRequest) -> RequestOutcome:
+    """Return the answer to the request in the form of the batch's kind. Cancelling this cancels the generation.
 
-    answer: str
-    prompt_tokens: int
-    completion_tokens: int
-    cached_tokens: int
-    processing_time_ms: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class RequestExecutor:
-    """Executes requests of one batch, with the fields of the batch that all its requests share."""
-
-    batch_id: str
-    kind: str
-    model_id: str
-    user: str
-    parameters: dict[str, Any]
-
-    @classmethod
-    def for_batch(cls, batch: Batch) -> "RequestExecutor":
-        """Return the executor of this batch."""
-        return cls(
-            batch_id=batch.batch_id,
-            kind=batch.kind,
-            model_id=batch.model_id,
-            user=str(batch.user_id),
-            parameters=batch.parameters,
-        )
-
-    async def execute(self, body: str, request_id: str) -> ExecutionResult:
-        """Return the answer to the request. Cancelling this cancels the generation.
-
-        Raises the engine's errors, InvalidRequest for an invalid body, and ModelNotLoaded if the model is unloaded.
-        """
-        started = time.monotonic()
-        with _request_span(batch_id=self.batch_id, user_id=self.user):
-            answer, usage = await _EXECUTE_BY_KIND[self.kind](self, msgspec.json.decode(body), request_id)
-        return ExecutionResult(
-            answer=_encoder.encode(answer).decode(),
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-            cached_tokens=usage.cached_tokens,
-            processing_time_ms=round((time.monotonic() - started) * 1000),
-        )
+    Raises the engine's errors, InvalidRequest for an invalid body, and ModelNotLoaded if the model is unloaded.
+    """
+    started, request_id = time.monotonic(), f"batch-{request.pk}-{uuid.uuid4().hex[:12]}"
+    with _request_span(batch):
+        answer, usage = await _EXECUTE_BY_KIND[batch.kind](batch, msgspec.json.decode(request.body), request_id)
+    return RequestOutcome(
+        request=request.pk,
+        answer=_encoder.encode(answer).decode(),
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        cached_tokens=usage.cached_tokens,
+        processing_time_ms=round((time.monotonic() - started) * 1000),
+    )
 
 
-async def _native(executor: RequestExecutor, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:
-    body = to_inference_request(fields, model_id=executor.model_id, parameters=executor.parameters)
-    choices, usage = await _generate_all(executor, [with_messages(body.generation_request(request_id), fields)])
+async def _native(batch: Batch, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:
+    body = to_inference_request(fields, model_id=batch.model_id, parameters=batch.parameters)
+    choices, usage = await _generate_all(batch, [with_messages(body.generation_request(request_id), fields)])
     wire_choices = build_inference_choices(choices, with_logprobs=body.logprobs is True)
     return {"choices": wire_choices, "usage": TokenUsage.from_engine(usage)}, usage
 
 
-async def _chat(executor: RequestExecutor, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:
+async def _chat(batch: Batch, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:
     body = parse_chat_request(fields)
-    choices, usage = await _generate_all(executor, [body.generation_request(request_id)])
+    choices, usage = await _generate_all(batch, [body.generation_request(request_id)])
     answer = build_chat_completion(
         completion_id=new_id("chatcmpl-"),
         created=int(time.time()),
-        model=executor.model_id,
+        model=batch.model_id,
         choices=choices,
         usage=usage,
         with_logprobs=body.logprobs is True,
@@ -123,13 +93,13 @@ async def _chat(executor: RequestExecutor, fields: dict[str, Any], request_id: s
     return answer, usage
 
 
-async def _completion(executor: RequestExecutor, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:
+async def _completion(batch: Batch, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:
     body = parse_completion_request(fields)
-    choices, usage = await _generate_all(executor, body.generation_requests(request_id))
+    choices, usage = await _generate_all(batch, body.generation_requests(request_id))
     answer = build_text_completion(
         completion_id=new_id("cmpl-"),
         created=int(time.time()),
-        model=executor.model_id,
+        model=batch.model_id,
         choices=choices,
         usage=usage,
         with_logprobs=body.logprobs is not None,
@@ -137,11 +107,11 @@ async def _completion(executor: RequestExecutor, fields: dict[str, Any], request
     return answer, usage
 
 
-async def _embedding(executor: RequestExecutor, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:
+async def _embedding(batch: Batch, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:
     body = parse_struct(fields, OpenAIEmbeddingsRequest)
-    request = EmbeddingRequest(request_id=request_id, texts=body.texts(), user=executor.user, batch=True)
+    request = EmbeddingRequest(request_id=request_id, texts=body.texts(), user=str(batch.user_id), batch=True)
     async with _time_limit(None):
-        result = await embed_for_batch(model_id=executor.model_id, request=request, dimensions=body.dimensions)
+        result = await embed_for_batch(model_id=batch.model_id, request=request, dimensions=body.dimensions)
     is_base64 = body.encoding_format == "base64"
     answer = OpenAIEmbeddingsResponse(
         object="list",
@@ -151,20 +121,20 @@ async def _embedding(executor: RequestExecutor, fields: dict[str, Any], request_
             )
             for index, vector in enumerate(result.vectors)
         ],
-        model=executor.model_id,
+        model=batch.model_id,
         usage=EmbeddingsTokenUsage(result.prompt_tokens, result.prompt_tokens),
     )
     return answer, Usage(result.prompt_tokens, 0)
 
 
-async def _response(executor: RequestExecutor, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:
+async def _response(batch: Batch, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:
     body, response_id = parse_batch_response(fields), new_id("resp_")
     request = replace(batch_generation_request(body, response_id), request_id=request_id)
     response = body.to_response(response_id, int(time.time()), "in_progress")
     for _ in range(MAX_TRUNCATIONS):
         encoder = ResponseEncoder(response, with_logprobs=body.has_logprobs)
         try:
-            usage = await _run(executor, request, partial(_push, encoder))
+            usage = await _run(batch, request, partial(_push, encoder))
         except ContextLengthExceeded as error:
             if body.truncation != "auto":
                 raise
@@ -178,14 +148,14 @@ def _push(encoder: ResponseEncoder, output: GenerationOutput) -> None:
     encoder.push(output, ended_at=time.time())
 
 
-async def _message(executor: RequestExecutor, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:
+async def _message(batch: Batch, fields: dict[str, Any], request_id: str) -> tuple[Any, Usage]:
     body = parse_messages_request(fields)
-    [choice], usage = await _generate(executor, body.generation_request(request_id))
+    [choice], usage = await _generate(batch, body.generation_request(request_id))
     message_id = new_id("msg_")
-    return build_message(message_id, executor.model_id, choice, usage, shows_thinking=body.shows_thinking), usage
+    return build_message(message_id, batch.model_id, choice, usage, shows_thinking=body.shows_thinking), usage
 
 
-_EXECUTE_BY_KIND: dict[str, Callable[[RequestExecutor, dict[str, Any], str], Awaitable[tuple[Any, Usage]]]] = {
+_EXECUTE_BY_KIND: dict[str, Callable[[Batch, dict[str, Any], str], Awaitable[tuple[Any, Usage]]]] = {
     Batch.Kind.NATIVE: _native,
     Batch.Kind.CHAT: _chat,
     Batch.Kind.COMPLETION: _completion,
@@ -195,13 +165,11 @@ _EXECUTE_BY_KIND: dict[str, Callable[[RequestExecutor, dict[str, Any], str], Awa
 }
 
 
-async def _generate_all(
-    executor: RequestExecutor, requests: Sequence[GenerationRequest]
-) -> tuple[list[GeneratedChoice], Usage]:
+async def _generate_all(batch: Batch, requests: Sequence[GenerationRequest]) -> tuple[list[GeneratedChoice], Usage]:
     """Return the choices of all generations of one request. If one fails, the others are cancelled."""
     if len(requests) == 1:
-        return await _generate(executor, requests[0])
-    tasks = [asyncio.create_task(_generate(executor, request)) for request in requests]
+        return await _generate(batch, requests[0])
+    tasks = [asyncio.create_task(_generate(batch, request)) for request in requests]
     try:
         generations = await asyncio.gather(*tasks)
     except BaseException:
@@ -215,19 +183,17 @@ async def _generate_all(
     return choices, _total_usage([usage for _, usage in generations])
 
 
-async def _generate(executor: RequestExecutor, request: GenerationRequest) -> tuple[list[GeneratedChoice], Usage]:
+async def _generate(batch: Batch, request: GenerationRequest) -> tuple[list[GeneratedChoice], Usage]:
     choices = [GeneratedChoice(index) for index in range(request.n)]
-    usage = await _run(executor, request, lambda output: choices[output.choice].add(output))
+    usage = await _run(batch, request, lambda output: choices[output.choice].add(output))
     return choices, usage
 
 
-async def _run(
-    executor: RequestExecutor, request: GenerationRequest, add: Callable[[GenerationOutput], object]
-) -> Usage:
+async def _run(batch: Batch, request: GenerationRequest, add: Callable[[GenerationOutput], object]) -> Usage:
     """Generate with batch priority, which takes the capacity that interactive requests leave. Return the usage."""
     async with _time_limit(request.timeout):
-        batch_request = replace(request, user=executor.user, batch=True, coalesce_outputs=True)
-        async with await model_engine.generate(executor.model_id, batch_request) as stream:
+        batch_request = replace(request, user=str(batch.user_id), batch=True, coalesce_outputs=True)
+        async with await model_engine.generate(batch.model_id, batch_request) as stream:
             while outputs := await stream.read():
                 for output in outputs:
                     _raise_if_aborted(output)
@@ -283,11 +249,11 @@ _span_sampler = _SpanSampler()
 
 
 @contextlib.contextmanager
-def _request_span(*, batch_id: str, user_id: str) -> Iterator[None]:
+def _request_span(batch: Batch) -> Iterator[None]:
     """Trace one request as a span `batch.<id>`, if it is sampled."""
-    name = f"batch.{batch_id}"
+    name = f"batch.{batch.batch_id}"
     with (
-        bind_fields(user_id=user_id),
+        bind_fields(user_id=str(batch.user_id)),
         tracing.trace_request(name, kind=tracing.SpanKind.CONSUMER, wanted=_span_sampler.is_sampled()) as span,
     ):
         failed = True

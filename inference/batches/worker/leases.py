@@ -5,7 +5,6 @@ Every writer locks the batch's row first, so that no two transactions deadlock.
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
@@ -14,16 +13,6 @@ from django.db.models import F, QuerySet
 from inference.batches.models import Batch, BatchRequest, Lease
 
 LEASE_DURATION = timedelta(seconds=30)
-
-
-@dataclass(frozen=True)
-class ClaimedRequest:
-    """A request to execute now. attempts: this one included. is_isolated: nothing else may run meanwhile."""
-
-    pk: int
-    body: str
-    attempts: int
-    is_isolated: bool
 
 
 def lock_batch(batch_pk: int) -> Batch | None:
@@ -53,13 +42,13 @@ def renew_lease(*, lease_id: uuid.UUID, now: datetime, stop_claiming: bool = Fal
 
 
 @transaction.atomic(savepoint=False)
-def claim_requests(*, lease_id: uuid.UUID, batch_pk: int, limit: int) -> list[ClaimedRequest]:
+def claim_requests(*, lease_id: uuid.UUID, batch_pk: int, limit: int) -> list[BatchRequest]:
     """Claim up to `limit` pending requests in order, without the isolated ones."""
     rows = BatchRequest.objects.filter(batch=batch_pk, status=BatchRequest.Status.PENDING, is_isolated=False)
     return _claim(rows, lease_id, batch_pk, limit)
 
 
-def claim_isolated_request(*, lease_id: uuid.UUID, batch_pk: int, model_id: str) -> list[ClaimedRequest]:
+def claim_isolated_request(*, lease_id: uuid.UUID, batch_pk: int, model_id: str) -> list[BatchRequest]:
     """Claim one isolated request, unless another worker runs an isolated request of the same model.
 
     Call it only while nothing else runs under the lease.
@@ -96,7 +85,7 @@ def release_lease(*, lease_id: uuid.UUID, batch_pk: int) -> None:
     Lease.objects.filter(pk=lease_id).delete()
 
 
-def _claim(rows: "QuerySet[BatchRequest]", lease_id: uuid.UUID, batch_pk: int, limit: int) -> list[ClaimedRequest]:
+def _claim(rows: "QuerySet[BatchRequest]", lease_id: uuid.UUID, batch_pk: int, limit: int) -> list[BatchRequest]:
     """Claim rows, skipping those that another worker is claiming. The lock keeps the sweeper from the lease."""
     lease = Lease.objects.filter(pk=lease_id, batch__status=Batch.Status.PROCESSING)
     if lease.select_for_update(no_key=True, of=("self",)).first() is None:  # exists() would lock the batch too
@@ -105,4 +94,4 @@ def _claim(rows: "QuerySet[BatchRequest]", lease_id: uuid.UUID, batch_pk: int, l
     BatchRequest.objects.filter(pk__in=[row.pk for row in claimed]).update(
         status=BatchRequest.Status.RUNNING, lease=lease_id, attempts=F("attempts") + 1
     )
-    return [ClaimedRequest(row.pk, row.body, row.attempts + 1, row.is_isolated) for row in claimed]
+    return claimed

@@ -14,7 +14,7 @@ from django.db.models import F
 
 from inference.batches.models import Batch, BatchRequest, BatchResult, Lease
 from inference.batches.services import END_FIELDS, end_batch
-from inference.batches.worker.leases import LEASE_DURATION, ClaimedRequest, claim_requests, lock_batch
+from inference.batches.worker.leases import LEASE_DURATION, claim_requests, lock_batch
 from inference.engine import Usage
 from inference.protocol.errors import ErrorCode
 from inference.usage.services import record_usage
@@ -44,7 +44,7 @@ class RequestOutcome:
 @transaction.atomic
 def record_and_claim(
     *, lease_id: uuid.UUID, batch_pk: int, outcomes: Sequence[RequestOutcome], limit: int, now: datetime
-) -> list[ClaimedRequest] | None:
+) -> list[BatchRequest] | None:
     """Record outcomes and claim further requests in one transaction. Return None if the lease is invalid."""
     if not record_outcomes(lease_id=lease_id, batch_pk=batch_pk, outcomes=outcomes, now=now):
         return None

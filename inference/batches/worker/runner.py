@@ -11,17 +11,17 @@ import random
 import threading
 import time
 import uuid
+from datetime import timedelta
 from typing import Any
 
 from django.utils import timezone
 
 from inference.batches import dispatch
-from inference.batches.models import Batch
+from inference.batches.models import Batch, BatchRequest
 from inference.batches.worker import leases, recording
-from inference.batches.worker.completion import IDLE_BACKOFF, CompletedRequests, CompletionClassifier
+from inference.batches.worker.completion import BACKOFF, CompletedRequests
 from inference.batches.worker.database import DatabaseThread
-from inference.batches.worker.execution import ExecutionResult, RequestExecutor
-from inference.batches.worker.leases import ClaimedRequest
+from inference.batches.worker.execution import execute_request
 from inference.batches.worker.recording import RequestOutcome
 from inference.engine import EngineError
 from inference.pools.cache import find_pool
@@ -41,6 +41,7 @@ REQUESTS_PER_SLOT = 2
 MAX_CONCURRENCY = 256
 DEFAULT_CONCURRENCY = 32
 STATS_TIMEOUT_SECONDS = 5.0
+IDLE_BACKOFF = timedelta(seconds=3)
 
 
 def run_batch(*, batch_pk: int, worker: str, ending: threading.Event) -> None:
@@ -81,15 +82,14 @@ class BatchRun:
 
     def __init__(self, batch: Batch, lease_id: uuid.UUID, database: DatabaseThread, ending: threading.Event) -> None:
         self._batch = batch
-        self._executor = RequestExecutor.for_batch(batch)
         self._lease: dict[str, Any] = {"lease_id": lease_id, "batch_pk": batch.pk}
         self._database = database
         self._ending = ending
-        self._running: dict[asyncio.Task[ExecutionResult], ClaimedRequest] = {}
-        self._finished: list[asyncio.Task[ExecutionResult]] = []
+        self._running: dict[asyncio.Task[RequestOutcome], BatchRequest] = {}
+        self._finished: list[asyncio.Task[RequestOutcome]] = []
         self._any_finished = asyncio.Event()
         self._unrecorded: list[RequestOutcome] = []
-        self._classifier = CompletionClassifier()
+        self._retry_after: float | None = None  # None while the model is available
         self._limit = 0
         self._claimed_count = 0
         self._is_claiming = True  # False once the slice is over
@@ -100,7 +100,7 @@ class BatchRun:
     async def run(self) -> None:
         """Work until the slice is over and all claimed requests have ended. Always release the lease."""
         slice_ends_at = time.monotonic() + random.uniform(*SLICE_SECONDS)  # noqa: S311 jitter
-        self._limit = await get_concurrency_limit(self._executor.model_id)
+        self._limit = await get_concurrency_limit(self._batch.model_id)
         try:
             while self._is_lease_valid and not self._ending.is_set():
                 if self._is_claiming and time.monotonic() > slice_ends_at:
@@ -118,21 +118,20 @@ class BatchRun:
 
     async def _fill(self) -> None:
         """Claim and start requests up to the limit. Isolated requests come last, one at a time."""
-        if not self._is_claiming or self._classifier.retry_after is not None or not self._is_claim_due():
+        if not self._is_claiming or self._retry_after is not None or not self._is_claim_due():
             return
-        claimed: list[ClaimedRequest] = []
+        claimed: list[BatchRequest] = []
         if not self._is_isolating:
             claimed = await self._claim_within_quota(self._limit - len(self._running))
         if not claimed and not self._running and self._is_lease_valid:
             await self._record()  # an isolated request may crash this process
             claimed = await self._database.run(
-                leases.claim_isolated_request, **self._lease, model_id=self._executor.model_id
+                leases.claim_isolated_request, **self._lease, model_id=self._batch.model_id
             )
             self._is_isolating = True
         self._claimed_count += len(claimed)
         for request in claimed:
-            execution = self._executor.execute(request.body, f"batch-{request.pk}-{uuid.uuid4().hex[:12]}")
-            task = asyncio.create_task(execution)
+            task = asyncio.create_task(execute_request(self._batch, request))
             task.add_done_callback(self._note_finished)
             self._running[task] = request
 
@@ -142,7 +141,7 @@ class BatchRun:
         is_group_free = free * GROUP_DIVISOR >= self._limit
         return is_group_free and (not self._running or time.monotonic() > self._queue_empty_until)
 
-    async def _claim_within_quota(self, limit: int) -> list[ClaimedRequest]:
+    async def _claim_within_quota(self, limit: int) -> list[BatchRequest]:
         """Claim requests. Fail them, and all that follow, while the user's monthly quota is used up."""
         while claimed := await self._record_and_claim(limit):
             message = await self._database.run(
@@ -162,7 +161,7 @@ class BatchRun:
                 return []
         return claimed
 
-    async def _record_and_claim(self, limit: int) -> list[ClaimedRequest]:
+    async def _record_and_claim(self, limit: int) -> list[BatchRequest]:
         outcomes, self._unrecorded = self._unrecorded, []
         claimed = await self._database.run(
             recording.record_and_claim, **self._lease, outcomes=outcomes, limit=limit, now=timezone.now()
@@ -173,7 +172,7 @@ class BatchRun:
             self._queue_empty_until = self._renewed_at + EMPTY_QUEUE_DELAY_SECONDS
         return claimed or []
 
-    def _note_finished(self, task: asyncio.Task[ExecutionResult]) -> None:
+    def _note_finished(self, task: asyncio.Task[RequestOutcome]) -> None:
         self._finished.append(task)
         self._any_finished.set()
 
@@ -184,8 +183,10 @@ class BatchRun:
                 await self._any_finished.wait()
         self._any_finished.clear()
         finished, self._finished = self._finished, []
-        group = self._classifier.classify({task: self._running.pop(task) for task in finished})
+        group = CompletedRequests.from_tasks({task: self._running.pop(task) for task in finished})
         self._unrecorded += group.outcomes
+        if group.retry_after is not None:
+            self._retry_after = max(self._retry_after or 0.0, group.retry_after)
         await self._requeue(group)
 
     async def _requeue(self, group: CompletedRequests) -> None:
@@ -198,7 +199,8 @@ class BatchRun:
         if group.rejected:
             await self._database.run(leases.requeue_requests, **self._lease, requests=group.rejected)
             self._limit = max(1, len(self._running))
-            self._classifier.note_rejections(is_idle=not self._running)
+            if not self._running and self._retry_after is None:  # no end of ours frees a place
+                self._retry_after = BACKOFF.first_seconds
 
     async def _record_and_renew_if_due(self) -> None:
         now = time.monotonic()
@@ -241,9 +243,10 @@ class BatchRun:
         """Record, release the lease, and redispatch; back off first if the model is unavailable or the run was idle."""
         await self._record()
         await self._database.run(leases.release_lease, **self._lease)
-        delay = self._classifier.backoff_delay(self._batch.backoff_count)
-        if delay is None and not self._claimed_count:
-            delay = IDLE_BACKOFF  # the next run would find nothing to claim either
+        delay = None if self._claimed_count else IDLE_BACKOFF  # the next run would find nothing to claim either
+        if self._retry_after is not None:
+            seconds = BACKOFF.seconds(self._batch.backoff_count + 1, at_least=self._retry_after)
+            delay = timedelta(seconds=seconds)
         if delay is not None:
             await self._database.run(recording.back_off, batch_pk=self._batch.pk, delay=delay, now=timezone.now())
         await self._redispatch()

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from inference.batches import insertion, services
 from inference.batches.dispatch import redispatch
-from inference.batches.insertion import ChunkSize, delete_abandoned_batches
+from inference.batches.insertion import delete_abandoned_batches, fit_chunk_count
 from inference.batches.models import Batch, BatchRequest
 from inference.batches.services import NewRequest, create_batch
 from inference.batches.worker import sweeper
@@ -143,13 +143,9 @@ def test_n12_what_is_stored_with_a_batch_is_committed_with_it(user: User):
 
 def test_n12_chunks_adapt_to_the_time_that_the_last_one_took(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.undo()
-    size = ChunkSize()
-    size.adapt(count=800, seconds=0.04)
-    assert size.count == 400
-    size.adapt(count=100, seconds=10)
-    assert size.count == insertion.MIN_CHUNK_COUNT
-    size.adapt(count=20, seconds=0)
-    assert size.count == insertion.MAX_CHUNK_COUNT
+    assert fit_chunk_count(count=800, seconds=0.04) == 400
+    assert fit_chunk_count(count=100, seconds=10) == insertion.MIN_CHUNK_COUNT
+    assert fit_chunk_count(count=20, seconds=0) == insertion.MAX_CHUNK_COUNT
 
 
 def test_n4_a_user_has_ten_thousand_batches_at_most(user: User, monkeypatch: pytest.MonkeyPatch):
