@@ -5,8 +5,7 @@ nobody listens. Messages contain ids and statuses, no text of people: receivers 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -38,25 +37,19 @@ class ShopEvent(TextChoices):
     REPORT_DECIDED = "report.decided"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Announcement:
-    """An event of one shop, with the data of its message."""
-
-    event: ShopEvent
-    shop_id: int
-    data: Mapping[str, Any]
+Payload = dict[str, Any]  # the data of a message, with its shop's id
 
 
 def announce_new_orders(orders: Iterable["Order"], *, now: datetime) -> None:
     """Announce the orders of shops that a customer has placed."""
-    _announce([_of_order(ShopEvent.ORDER_CREATED, order, {}) for order in orders], now)
+    _announce(ShopEvent.ORDER_CREATED, [_order_payload(order) for order in orders], now)
 
 
 def announce_order_statuses(changes: Iterable[tuple["Order", str]], *, now: datetime) -> None:
     """Announce the orders of shops that have another status than before, each with the former one."""
     changed = [(order, former) for order, former in changes if order.order_status != former]
-    event = ShopEvent.ORDER_STATUS_CHANGED
-    _announce([_of_order(event, order, {"previous_status": former}) for order, former in changed], now)
+    payloads = [_order_payload(order) | {"previous_status": former} for order, former in changed]
+    _announce(ShopEvent.ORDER_STATUS_CHANGED, payloads, now)
 
 
 def announce_product_updates(products: Iterable["Product"], *, now: datetime) -> None:
@@ -64,40 +57,43 @@ def announce_product_updates(products: Iterable["Product"], *, now: datetime) ->
     by_shop = defaultdict[int, list[int]](list)
     for product in products:
         by_shop[product.shop_id].append(product.pk)
-    announcements = [
-        Announcement(
-            event=ShopEvent.PRODUCT_UPDATED,
-            shop_id=shop_id,
-            data={"product_ids": ids[first : first + MAX_PRODUCTS_PER_MESSAGE]},
-        )
+    payloads = [
+        {"shop_id": shop_id, "product_ids": ids[first : first + MAX_PRODUCTS_PER_MESSAGE]}
         for shop_id, ids in by_shop.items()
         for first in range(0, len(ids), MAX_PRODUCTS_PER_MESSAGE)
     ]
-    _announce(announcements, now)
+    _announce(ShopEvent.PRODUCT_UPDATED, payloads, now)
 
 
 def announce_review(review: "Review", *, now: datetime) -> None:
     """Announce a new review."""
-    data = {"review_id": review.pk, "product_id": review.product_id, "rating": review.rating}
-    _announce([Announcement(event=ShopEvent.REVIEW_CREATED, shop_id=review.shop_id, data=data)], now)
+    payload = {
+        "shop_id": review.shop_id,
+        "review_id": review.pk,
+        "product_id": review.product_id,
+        "rating": review.rating,
+    }
+    _announce(ShopEvent.REVIEW_CREATED, [payload], now)
 
 
 def announce_decision(
     decision: "Decision", content: "Review | Question", *, now: datetime, is_undone: bool = False
 ) -> None:
     """Announce a decision about reports on content in a shop, or that it was undone."""
-    data = {
+    payload = {
+        "shop_id": content.shop_id,
         "decision_id": decision.pk,
         "model_type": type(content).__name__,
         "model_id": content.pk,
         "product_id": content.product_id,
         "action": "undone" if is_undone else decision.action,
     }
-    _announce([Announcement(event=ShopEvent.REPORT_DECIDED, shop_id=content.shop_id, data=data)], now)
+    _announce(ShopEvent.REPORT_DECIDED, [payload], now)
 
 
-def _of_order(event: ShopEvent, order: "Order", more: Mapping[str, Any]) -> Announcement:
-    data = {
+def _order_payload(order: "Order") -> Payload:
+    return {
+        "shop_id": order.shop_id,
         "order_id": order.pk,
         "parent_id": order.parent_id,
         "tracking_number": order.tracking_number,
@@ -105,31 +101,23 @@ def _of_order(event: ShopEvent, order: "Order", more: Mapping[str, Any]) -> Anno
         "total": to_number(order.total, order.currency),
         "currency": order.currency,
     }
-    return Announcement(event=event, shop_id=order.shop_id or 0, data=data | dict(more))
 
 
 @transaction.atomic(savepoint=False)
-def _announce(announcements: Sequence[Announcement], now: datetime) -> None:
-    """Create the deliveries of these events to the subscribed webhooks of the shops' owners and of super admins."""
-    if not announcements:
+def _announce(event: ShopEvent, payloads: Sequence[Payload], now: datetime) -> None:
+    """Create the deliveries of these messages to the subscribed webhooks of the shops' owners and of super admins."""
+    if not payloads:
         return
-    shops = Shop.objects.filter(pk__in={announcement.shop_id for announcement in announcements})
+    shops = Shop.objects.filter(pk__in={payload["shop_id"] for payload in payloads})
     is_owner = Q(user__role=Role.STORE_OWNER, user__in=shops.values("owner"))
     receivers = Endpoint.objects.filter(is_owner | Q(user__role=Role.SUPER_ADMIN), user__is_active=True)
-    endpoints = receivers.select_related("user").lock_subscribed(*{each.event.value for each in announcements})
+    endpoints = receivers.select_related("user").lock_subscribed(event)
     if not endpoints:
         return
     owner_ids = dict(shops.values_list("pk", "owner_id"))
     Delivery.objects.bulk_create(
-        build_delivery(
-            endpoint=endpoint, url=endpoint.url, event=announcement.event, body=_body(announcement, now), now=now
-        )
-        for announcement in announcements
+        build_delivery(endpoint=endpoint, url=endpoint.url, event=event, body=event_body(event, payload, now), now=now)
+        for payload in payloads
         for endpoint in endpoints
-        if announcement.event in endpoint.events
-        and (endpoint.user.role == Role.SUPER_ADMIN or owner_ids.get(announcement.shop_id) == endpoint.user_id)
+        if endpoint.user.role == Role.SUPER_ADMIN or owner_ids.get(payload["shop_id"]) == endpoint.user_id
     )
-
-
-def _body(announcement: Announcement, now: datetime) -> str:
-    return event_body(announcement.event, {"shop_id": announcement.shop_id, **announcement.data}, now)

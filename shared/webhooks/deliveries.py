@@ -21,11 +21,6 @@ class RedeliveryCounts:
     disabled: int = 0
     skipped: int = 0
 
-    def __add__(self, other: "RedeliveryCounts") -> "RedeliveryCounts":
-        return RedeliveryCounts(
-            self.queued + other.queued, self.disabled + other.disabled, self.skipped + other.skipped
-        )
-
     def __str__(self) -> str:
         parts = [f"Queued again: {self.queued}."]
         parts += [f"Webhook disabled, enable it first: {self.disabled}."] if self.disabled else []
@@ -63,17 +58,14 @@ def redeliver(*, delivery: Delivery, now: datetime) -> Delivery:
 
     Raises ApiError 404 if it was deleted, and 400 if it is being sent or its endpoint is disabled.
     """
-    with transaction.atomic():
-        rows = Delivery.objects.filter(pk=delivery.pk).select_related("endpoint")
-        row = rows.select_for_update(of=("self",)).first()
-        if row is None:
-            raise ObjectNotFound("delivery", delivery.public_id)
-        if row.state == DeliveryState.SENDING:
-            raise ApiError(400, "The delivery is being sent. Try again in a moment.")
-        if not row.endpoint.is_enabled:
-            raise ApiError(400, "The webhook is disabled. Enable it first.")
-        _make_due([row], now)
-        row.refresh_from_db()
+    counts = redeliver_all(deliveries=[delivery.pk], now=now)
+    row = Delivery.objects.filter(pk=delivery.pk).first()
+    if row is None:
+        raise ObjectNotFound("delivery", delivery.public_id)
+    if counts.disabled:
+        raise ApiError(400, "The webhook is disabled. Enable it first.")
+    if counts.skipped:
+        raise ApiError(400, "The delivery is being sent. Try again in a moment.")
     return row
 
 
@@ -84,21 +76,28 @@ def redeliver_own(*, user: User, endpoint_id: str, delivery_id: str, now: dateti
 
 def redeliver_all(*, deliveries: Sequence[int], now: datetime) -> RedeliveryCounts:
     """Redeliver many deliveries, given by primary key, in transactions of MAX_ROWS_PER_TRANSACTION."""
-    return sum((_redeliver_chunk(chunk, now) for chunk in chunks(deliveries)), RedeliveryCounts())
+    queued = disabled = 0
+    for chunk in chunks(deliveries):
+        rows = _redeliver_chunk(chunk, now)
+        ready = sum(row.endpoint.is_enabled for row in rows)
+        queued, disabled = queued + ready, disabled + len(rows) - ready
+    return RedeliveryCounts(queued, disabled, len(deliveries) - queued - disabled)
 
 
 @transaction.atomic
-def _redeliver_chunk(deliveries: Sequence[int], now: datetime) -> RedeliveryCounts:
-    """Lock endpoints before deliveries, as every writer of an endpoint does."""
+def _redeliver_chunk(deliveries: Sequence[int], now: datetime) -> list[Delivery]:
+    """Make the deliveries of enabled endpoints due, and return those that nobody is sending.
+
+    Locks endpoints before deliveries, as every writer of an endpoint does.
+    """
     chosen = Delivery.objects.filter(pk__in=deliveries)
     locked = Endpoint.objects.filter(pk__in=chosen.values("endpoint")).select_for_update(no_key=True)
     endpoints = {endpoint.pk: endpoint for endpoint in locked}
     rows = list(chosen.exclude(state=DeliveryState.SENDING).defer("body").select_for_update(skip_locked=True))
     for row in rows:
         row.endpoint = endpoints[row.endpoint_id]
-    ready = [row for row in rows if row.endpoint.is_enabled]
-    _make_due(ready, now)
-    return RedeliveryCounts(len(ready), len(rows) - len(ready), len(deliveries) - len(rows))
+    _make_due([row for row in rows if row.endpoint.is_enabled], now)
+    return rows
 
 
 def _make_due(deliveries: Sequence[Delivery], now: datetime) -> None:

@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
+from django.core.exceptions import ImproperlyConfigured
+
 MAX_URL_LENGTH = 2048
 PORTS = {"http": 80, "https": 443}
 MAX_CONCURRENT_LOOKUPS = 256  # in one process: each may block a thread until the name server times out
@@ -22,6 +24,7 @@ _URL = re.compile(
     r"(?P<target>[/?][A-Za-z0-9._~!$&'()*+,;=:@/?%-]*)?",
     re.IGNORECASE | re.ASCII,  # without ASCII, `s` and `k` would also match U+017F and U+212A
 )
+_AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9.-]+):[0-9]{1,5}")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")  # resolvers read a host with such a last label as a number
 _DOTTED_QUAD = re.compile(r"[0-9]+(\.[0-9]+){3}")
@@ -41,6 +44,17 @@ _NOT_PUBLIC_4 = [
 ]  # fmt: skip
 _PUBLIC_6 = IPv6Network("2000::/3")  # other ranges that embed IPv4 addresses lie outside, except 2002::/16
 _NOT_PUBLIC_6 = [IPv6Network(network) for network in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")]
+
+
+def read_webhook_receivers(entries: Iterable[str], name: str = "STOA_WEBHOOK_ALLOW") -> frozenset[str]:
+    """Return the receivers as `host:port` in lower case. Raise ImproperlyConfigured for a wrong entry."""
+    receivers = frozenset(entry.strip().lower() for entry in entries)
+    for entry in receivers:
+        if not _AUTHORITY.fullmatch(entry) or int(entry.rpartition(":")[2]) > 65535:
+            raise ImproperlyConfigured(
+                f"{name} holds {entry!r}: give host:port, as in shop.example:8000, with commas between."
+            )
+    return receivers
 
 
 class InvalidDestination(Exception):

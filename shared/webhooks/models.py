@@ -34,14 +34,14 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
         """Return the enabled ones of users who are deactivated or whose role may no longer have webhooks."""
         return self.filter(is_enabled=True).exclude(user__is_active=True, user__role__in=settings.WEBHOOK_ROLES)
 
-    def lock_subscribed(self, *events: str) -> "list[Endpoint]":
-        """Return and lock the enabled endpoints with one of these events, and the default ones.
+    def lock_subscribed(self, event: str) -> "list[Endpoint]":
+        """Return and lock the enabled endpoints with this event, and the default ones.
 
         The lock keeps them from being changed or deleted before the transaction ends: that would roll back the event
         itself. It is shared, so that events do not wait for each other.
         """
         enabled = self.filter(is_enabled=True).order_by("pk")
-        found = [one for one in enabled if one.is_default or not set(events).isdisjoint(one.events)]
+        found = [one for one in enabled if one.is_default or event in one.events]
         if not found or connections[self.db].vendor != "postgresql":
             return found
         table = connections[self.db].ops.quote_name(self.model._meta.db_table)

@@ -96,10 +96,12 @@ def create_default_endpoint(*, user: User, now: datetime) -> str | None:
     Call it in the transaction that accepts the request, so that a refused request creates no secret. Raises ApiError
     400 if the endpoint is disabled.
     """
-    endpoint, secret = _get_or_create_default_endpoint(user, now)
+    secret = make_secret()
+    defaults = {"secret": lambda: encrypt(secret), "created_at": now, "updated_at": now}
+    endpoint, is_new = Endpoint.objects.get_or_create(user=user, is_default=True, url="", defaults=defaults)
     if not endpoint.is_enabled:
         raise _field_error("webhook_url", "Your default webhook is disabled. Enable it, or leave webhook_url out.")
-    return secret
+    return secret if is_new else None
 
 
 def find_endpoint(*, user: User, endpoint_id: str, lock: bool = False) -> Endpoint:
@@ -248,16 +250,6 @@ def _cancel_pending(deliveries: QuerySet[Delivery], now: datetime) -> None:
     """Cancel pending deliveries; the attempts being made end by themselves."""
     pending = deliveries.filter(state=DeliveryState.PENDING)
     pending.update(state=DeliveryState.CANCELLED, due_at=None, finished_at=now)
-
-
-def _get_or_create_default_endpoint(user: User, now: datetime) -> tuple[Endpoint, str | None]:
-    endpoint = Endpoint.objects.for_user(user).filter(is_default=True).first()
-    if endpoint is not None:
-        return endpoint, None
-    secret = make_secret()
-    defaults = {"secret": encrypt(secret), "created_at": now, "updated_at": now}
-    endpoint, created = Endpoint.objects.get_or_create(user=user, is_default=True, url="", defaults=defaults)
-    return endpoint, secret if created else None
 
 
 def _save_with_unique_url(endpoint: Endpoint) -> None:

@@ -26,7 +26,7 @@ from shared.settings import (
     VAR_DIR,
     VERSION,
 )
-from shared.webhooks.receivers import read_webhook_receivers
+from shared.webhooks.destinations import read_webhook_receivers
 
 # numpy compares a query with all vectors in one thread: a second one would wait in a loop, for the time of a core.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -24,7 +24,7 @@ from shared.settings import (
     VAR_DIR,
     VERSION,
 )
-from shared.webhooks.receivers import read_webhook_receivers
+from shared.webhooks.destinations import read_webhook_receivers
 
 PROJECT = "inference"
 ROOT_URLCONF = "inference.config.urls"

@@ -198,27 +198,24 @@ def _start_attempt(delivery: Delivery, now: datetime) -> DeliveryRequest | None:
     delivery.state, delivery.due_at = DeliveryState.SENDING, now + LEASE_DURATION
     delivery.attempts, delivery.tries = delivery.attempts + 1, delivery.tries + 1
     delivery.save(update_fields=["state", "due_at", "attempts", "tries"])
-    try:
-        headers = signature_headers(
-            message_id=delivery.public_id, body=delivery.body, signing_secrets=_signing_secrets(endpoint, now), now=now
-        )
-    except DecryptionFailed:
-        outcome = AttemptOutcome(started_at=now, duration_ms=0, failure=Attempt.Failure.SECRET_LOST)
-        record_attempt(request=_delivery_request(delivery, {}), outcome=outcome, now=now)
-        return None
-    return _delivery_request(delivery, headers)
-
-
-def _delivery_request(delivery: Delivery, headers: dict[str, str]) -> DeliveryRequest:
-    return DeliveryRequest(
+    headers: dict[str, str] | None = None
+    with suppress(DecryptionFailed):
+        secrets = _signing_secrets(endpoint, now)
+        headers = signature_headers(message_id=delivery.public_id, body=delivery.body, signing_secrets=secrets, now=now)
+    request = DeliveryRequest(
         delivery_id=delivery.pk,
-        user_id=delivery.endpoint.user_id,
+        user_id=user.pk,
         attempt=delivery.attempts,
         tries=delivery.tries,
         url=delivery.url,
         body=delivery.body,
-        headers=tuple(headers.items()),
+        headers=tuple((headers or {}).items()),
     )
+    if headers is not None:
+        return request
+    outcome = AttemptOutcome(started_at=now, duration_ms=0, failure=Attempt.Failure.SECRET_LOST)
+    record_attempt(request=request, outcome=outcome, now=now)
+    return None
 
 
 def _signing_secrets(endpoint: Endpoint, now: datetime) -> list[str]:

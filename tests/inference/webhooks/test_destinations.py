@@ -19,10 +19,10 @@ from shared.webhooks.destinations import (
     InvalidDestination,
     is_public,
     parse_destination,
+    read_webhook_receivers,
     require_public,
     resolve,
 )
-from shared.webhooks.receivers import read_webhook_receivers
 from tests.inference.webhooks.hostile_urls import NAMES, REFUSED_WHEN_GIVEN
 
 pytestmark = pytest.mark.no_database
