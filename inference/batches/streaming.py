@@ -5,7 +5,6 @@ Results are read from the database a page at a time; a slow client holds neither
 
 import asyncio
 import time
-import weakref
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -17,7 +16,7 @@ from inference.protocol import sse
 from inference.protocol.errors import ErrorCode, native_error_body
 from inference.protocol.native.batches import BatchEndEvent, BatchState
 from shared.accounts.authentication import NotAuthenticated, Principal
-from shared.accounts.middleware.connections import AuthenticatedConnection, ConnectionRegistry
+from shared.accounts.middleware.connections import AuthenticatedConnection, AuthenticatedStream, ConnectionRegistry
 from shared.request_threads import run_in_request_thread
 from shared.serving.asgi.threads import release_request_thread
 
@@ -34,7 +33,7 @@ def stream_lines(batch: Batch, *, after: int, content_type: str) -> StreamingHtt
     return StreamingHttpResponse(_lines(batch, after), content_type=content_type, headers=sse.HEADERS)
 
 
-class ResultEventStream(StreamingHttpResponse):
+class ResultEventStream(AuthenticatedStream):
     """Response with an event for each result, available now or later, and a last event when the batch has ended.
 
     An event's id is the request's index. The stream ends early once the credential is invalid or the process shuts
@@ -44,21 +43,10 @@ class ResultEventStream(StreamingHttpResponse):
     def __init__(self, batch: Batch, *, after: int, principal: Principal) -> None:
         credential_lost, shutting_down = asyncio.Event(), asyncio.Event()
         client = AuthenticatedConnection(principal, on_revoked=credential_lost.set, on_drain=shutting_down.set)
-        _connections.register(client)
-        self._disconnect = weakref.finalize(self, _disconnect, asyncio.get_running_loop(), client)
-        self._disconnect.atexit = False
         events = _events(batch, after, credential_lost, shutting_down)
-        super().__init__(events, content_type=sse.CONTENT_TYPE, headers=sse.HEADERS)
-
-    def close(self) -> None:
-        """Disconnect the client. Django calls this off the event loop."""
-        self._disconnect()
-        super().close()
-
-
-def _disconnect(loop: asyncio.AbstractEventLoop, client: AuthenticatedConnection) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(_connections.unregister, client)
+        super().__init__(
+            events, registry=_connections, client=client, content_type=sse.CONTENT_TYPE, headers=sse.HEADERS
+        )
 
 
 async def _lines(batch: Batch, after: int) -> AsyncIterator[bytes]:
@@ -81,7 +69,9 @@ async def _events(
             yield b"id: %d\n" % request.index + sse.encode_event(serialize_result(request))
             after, last_sent = request.index, time.monotonic()
         if page.is_last:
-            yield sse.encode_event(await run_in_request_thread(_end_event, batch))
+            await run_in_request_thread(batch.refresh_from_db)
+            end = BatchEndEvent(True, BatchState(batch.status), batch.total, batch.completed, batch.failed)
+            yield sse.encode_event(end)
             return
         if not page.requests:
             release_request_thread()
@@ -91,8 +81,3 @@ async def _events(
             yield sse.KEEP_ALIVE
     if credential_lost.is_set():
         yield sse.encode_event(native_error_body(ErrorCode.AUTHENTICATION_FAILED, NotAuthenticated().problem.message))
-
-
-def _end_event(batch: Batch) -> BatchEndEvent:
-    batch.refresh_from_db()
-    return BatchEndEvent(True, BatchState(batch.status), batch.total, batch.completed, batch.failed)

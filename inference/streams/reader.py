@@ -5,13 +5,11 @@ A slow client holds neither events in memory nor a database connection.
 
 import asyncio
 import time
-import weakref
 from collections.abc import AsyncIterator, Callable
 from contextvars import Context
 
 import structlog
 from django.db import Error as DatabaseError
-from django.http import StreamingHttpResponse
 from django.utils import timezone
 
 from inference.engine import InvalidRequest
@@ -20,7 +18,7 @@ from inference.streams import services
 from inference.streams.recorder import live_recorder
 from inference.streams.services import StreamState
 from shared.accounts.authentication import Principal
-from shared.accounts.middleware.connections import AuthenticatedConnection, ConnectionRegistry
+from shared.accounts.middleware.connections import AuthenticatedConnection, AuthenticatedStream, ConnectionRegistry
 from shared.api.errors import ApiError
 from shared.serving.asgi.threads import release_request_thread
 from shared.serving.db_threads import run_in_db_thread
@@ -59,7 +57,7 @@ async def check_position(stream_pk: int, after: int, *, field: str) -> None:
         await asyncio.sleep(POLL_INTERVAL_SECONDS)
 
 
-class StoredStreamResponse(StreamingHttpResponse):
+class StoredStreamResponse(AuthenticatedStream):
     """The events of a stored stream after `after`, those to come included.
 
     It ends early once the credential is invalid or the process shuts down. Create it on the event loop.
@@ -72,25 +70,14 @@ class StoredStreamResponse(StreamingHttpResponse):
         # A stream of this process ends by itself while the process drains; any other goes on elsewhere.
         on_drain = _ignore if live_recorder(stream_pk) else stopped.set
         client = AuthenticatedConnection(principal, on_revoked=stopped.set, on_drain=on_drain)
-        _connections.register(client)
-        self._disconnect = weakref.finalize(self, _disconnect, asyncio.get_running_loop(), client)
-        self._disconnect.atexit = False
         events = _events(stream_pk, after, stopped, recover)
-        super().__init__(events, content_type=sse.CONTENT_TYPE, headers=sse.HEADERS)
-
-    def close(self) -> None:
-        """Disconnect the client. Django calls this outside the event loop."""
-        self._disconnect()
-        super().close()
+        super().__init__(
+            events, registry=_connections, client=client, content_type=sse.CONTENT_TYPE, headers=sse.HEADERS
+        )
 
 
 def _ignore() -> None:
     """Let a stream of this process end by itself."""
-
-
-def _disconnect(loop: asyncio.AbstractEventLoop, client: AuthenticatedConnection) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(_connections.unregister, client)
 
 
 async def _events(stream_pk: int, after: int, stopped: asyncio.Event, recover: Recover | None) -> AsyncIterator[bytes]:

@@ -5,16 +5,18 @@ this process together: a few queries twice a second, however many there are.
 """
 
 import asyncio
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import Context
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 from django.db import Error as DatabaseError
+from django.http import StreamingHttpResponse
 from django.utils import timezone
 
 from shared.accounts.authentication import Principal, authenticate
@@ -105,6 +107,28 @@ class ConnectionRegistry:
         for websocket in await _find_revoked(list(self._connections)) & self._connections:
             self.unregister(websocket)
             websocket.on_revoked()
+
+
+class AuthenticatedStream(StreamingHttpResponse):
+    """A response that is open in a registry until Django closes it, or nothing refers to it. Made on the event loop."""
+
+    def __init__(
+        self, content: Any, *, registry: ConnectionRegistry, client: AuthenticatedConnection, **options: Any
+    ) -> None:
+        registry.register(client)
+        self._disconnect = weakref.finalize(self, _unregister, asyncio.get_running_loop(), registry, client)
+        self._disconnect.atexit = False
+        super().__init__(content, **options)
+
+    def close(self) -> None:
+        """Disconnect the client. Django calls this outside the event loop."""
+        self._disconnect()
+        super().close()
+
+
+def _unregister(loop: asyncio.AbstractEventLoop, registry: ConnectionRegistry, client: AuthenticatedConnection) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(registry.unregister, client)
 
 
 async def _find_revoked(connections: list[AuthenticatedConnection]) -> set[AuthenticatedConnection]:
