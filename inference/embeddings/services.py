@@ -1,5 +1,6 @@
 """Embedding of texts, for the live routes and for batches."""
 
+import base64
 import math
 import sys
 from array import array
@@ -7,6 +8,8 @@ from array import array
 from msgspec.structs import replace
 
 from inference.engine import EmbeddingRequest, EmbeddingResult, InvalidRequest, Usage
+from inference.protocol.openai.embeddings import OpenAIEmbedding, OpenAIEmbeddingsResponse
+from inference.protocol.token_usage import EmbeddingsTokenUsage
 from inference.registry.engines import model_engine
 from inference.usage.estimates import estimate_embedding_tokens
 from inference.usage.services import admit
@@ -34,6 +37,26 @@ async def embed_for_batch(
 ) -> EmbeddingResult:
     """Return vectors as `embed` does, without limits: a batch's usage is counted with its results."""
     return _cut_dimensions(await model_engine.embed(model_id, request), model_id, dimensions)
+
+
+def build_openai_response(
+    model_id: str, result: EmbeddingResult, encoding_format: str | None
+) -> OpenAIEmbeddingsResponse:
+    """Return the wire form of OpenAI's API, for the live route and for batches."""
+    return OpenAIEmbeddingsResponse(
+        object="list",
+        data=[
+            OpenAIEmbedding("embedding", index, encode_vector(vector, encoding_format))
+            for index, vector in enumerate(result.vectors)
+        ],
+        model=model_id,
+        usage=EmbeddingsTokenUsage(result.prompt_tokens, result.prompt_tokens),
+    )
+
+
+def encode_vector(vector: bytes, encoding_format: str | None) -> list[float] | str:
+    """Return the numbers of a vector, or its bytes in base64."""
+    return base64.b64encode(vector).decode() if encoding_format == "base64" else read_vector(vector).tolist()
 
 
 def _cut_dimensions(result: EmbeddingResult, model_id: str, dimensions: int | None) -> EmbeddingResult:

@@ -1,6 +1,5 @@
 """Views of embeddings."""
 
-import base64
 import re
 
 from django.http import HttpRequest
@@ -9,7 +8,7 @@ from inference.access.operations import OperationCall, operation
 from inference.embeddings import schema, services
 from inference.engine import EmbeddingRequest
 from inference.protocol.native.embeddings import EmbeddingsRequest, EmbeddingsResponse, EmbeddingVector
-from inference.protocol.openai.embeddings import OpenAIEmbedding, OpenAIEmbeddingsRequest, OpenAIEmbeddingsResponse
+from inference.protocol.openai.embeddings import OpenAIEmbeddingsRequest, OpenAIEmbeddingsResponse
 from inference.protocol.token_usage import EmbeddingsTokenUsage
 from shared.accounts.roles import Permission
 from shared.observability.request_id import current_request_id
@@ -31,7 +30,7 @@ async def embeddings(call: OperationCall[EmbeddingsRequest]) -> EmbeddingsRespon
     return EmbeddingsResponse(
         model=call.body.model,
         data=[
-            EmbeddingVector(_encode(vector, call.body.encoding_format), index)
+            EmbeddingVector(services.encode_vector(vector, call.body.encoding_format), index)
             for index, vector in enumerate(result.vectors)
         ],
         usage=EmbeddingsTokenUsage(result.prompt_tokens, result.prompt_tokens),
@@ -51,23 +50,9 @@ async def openai_embeddings(call: OperationCall[OpenAIEmbeddingsRequest]) -> Ope
     result = await services.embed(
         caller=call.caller, model_id=call.body.model, request=request, dimensions=call.body.dimensions
     )
-    return OpenAIEmbeddingsResponse(
-        object="list",
-        data=[
-            OpenAIEmbedding("embedding", index, _encode(vector, call.body.encoding_format))
-            for index, vector in enumerate(result.vectors)
-        ],
-        model=call.body.model,
-        usage=EmbeddingsTokenUsage(result.prompt_tokens, result.prompt_tokens),
-    )
+    return services.build_openai_response(call.body.model, result, call.body.encoding_format)
 
 
 def _request(http_request: HttpRequest, texts: tuple[str | tuple[int, ...], ...]) -> EmbeddingRequest:
     is_background = BACKGROUND.search(http_request.headers.get("Priority", "")) is not None
     return EmbeddingRequest(request_id=current_request_id(), texts=texts, batch=is_background, one_core=is_background)
-
-
-def _encode(vector: bytes, encoding_format: str | None) -> list[float] | str:
-    if encoding_format == "base64":
-        return base64.b64encode(vector).decode()
-    return services.read_vector(vector).tolist()

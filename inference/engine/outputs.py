@@ -45,6 +45,14 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     def total_tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens
 
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cached_tokens + other.cached_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+        )
+
 
 class TokenLogprob(msgspec.Struct, frozen=True, array_like=True):
     """A token with its natural log probability, before penalties and temperature, and the best tokens at its position.

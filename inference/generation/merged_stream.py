@@ -28,7 +28,7 @@ class MergedStream:
 
     def _forward(self, output: GenerationOutput, position: int) -> None:
         if output.usage is not None:
-            self._usage = _sum(self._usage, output.usage)
+            self._usage += output.usage
             self._unfinished -= 1
         failed = output.finish_reason is FinishReason.ERROR
         usage = self._usage if failed or not self._unfinished else None
@@ -43,12 +43,3 @@ class MergedStream:
     async def _close(self) -> None:
         for stream in self._streams:
             await stream.close()
-
-
-def _sum(one: Usage, other: Usage) -> Usage:
-    return Usage(
-        one.prompt_tokens + other.prompt_tokens,
-        one.completion_tokens + other.completion_tokens,
-        one.cached_tokens + other.cached_tokens,
-        reasoning_tokens=one.reasoning_tokens + other.reasoning_tokens,
-    )

@@ -1,7 +1,6 @@
 """Execution of one request of a batch: from its JSON body to its answer in the form of the batch's kind."""
 
 import asyncio
-import base64
 import contextlib
 import threading
 import time
@@ -15,7 +14,7 @@ from msgspec.structs import replace
 
 from inference.batches.models import Batch, BatchRequest
 from inference.batches.worker.recording import RequestOutcome
-from inference.embeddings.services import embed_for_batch, read_vector
+from inference.embeddings.services import build_openai_response, embed_for_batch
 from inference.engine import (
     ContextLengthExceeded,
     DeadlineExceeded,
@@ -37,10 +36,10 @@ from inference.protocol.native.batches import to_inference_request, with_message
 from inference.protocol.native.inference import build_inference_choices
 from inference.protocol.openai.chat import build_chat_completion, parse_chat_request
 from inference.protocol.openai.completions import build_text_completion, parse_completion_request
-from inference.protocol.openai.embeddings import OpenAIEmbedding, OpenAIEmbeddingsRequest, OpenAIEmbeddingsResponse
+from inference.protocol.openai.embeddings import OpenAIEmbeddingsRequest
 from inference.protocol.openai.responses.encoder import ResponseEncoder
 from inference.protocol.parsing import parse_struct
-from inference.protocol.token_usage import EmbeddingsTokenUsage, TokenUsage
+from inference.protocol.token_usage import TokenUsage
 from inference.registry.engines import model_engine
 from inference.responses.batch_requests import batch_generation_request, parse_batch_response
 from inference.responses.runs import MAX_TRUNCATIONS, truncated
@@ -112,18 +111,7 @@ async def _embedding(batch: Batch, fields: dict[str, Any], request_id: str) -> t
     request = EmbeddingRequest(request_id=request_id, texts=body.texts(), user=str(batch.user_id), batch=True)
     async with _time_limit(None):
         result = await embed_for_batch(model_id=batch.model_id, request=request, dimensions=body.dimensions)
-    is_base64 = body.encoding_format == "base64"
-    answer = OpenAIEmbeddingsResponse(
-        object="list",
-        data=[
-            OpenAIEmbedding(
-                "embedding", index, base64.b64encode(vector).decode() if is_base64 else read_vector(vector).tolist()
-            )
-            for index, vector in enumerate(result.vectors)
-        ],
-        model=batch.model_id,
-        usage=EmbeddingsTokenUsage(result.prompt_tokens, result.prompt_tokens),
-    )
+    answer = build_openai_response(batch.model_id, result, body.encoding_format)
     return answer, Usage(result.prompt_tokens, 0)
 
 
@@ -180,7 +168,7 @@ async def _generate_all(batch: Batch, requests: Sequence[GenerationRequest]) -> 
     choices = [choice for group, _ in generations for choice in group]
     for index, choice in enumerate(choices):
         choice.index = index
-    return choices, _total_usage([usage for _, usage in generations])
+    return choices, sum((usage for _, usage in generations), Usage(0, 0))
 
 
 async def _generate(batch: Batch, request: GenerationRequest) -> tuple[list[GeneratedChoice], Usage]:
@@ -218,15 +206,6 @@ async def _time_limit(seconds: float | None) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         raise DeadlineExceeded("The request took longer than its time limit.") from None
-
-
-def _total_usage(usages: Sequence[Usage]) -> Usage:
-    return Usage(
-        sum(usage.prompt_tokens for usage in usages),
-        sum(usage.completion_tokens for usage in usages),
-        sum(usage.cached_tokens for usage in usages),
-        reasoning_tokens=sum(usage.reasoning_tokens for usage in usages),
-    )
 
 
 class _SpanSampler:

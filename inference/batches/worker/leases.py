@@ -37,8 +37,7 @@ def renew_lease(*, lease_id: uuid.UUID, now: datetime, stop_claiming: bool = Fal
     stop_claiming: the worker claims no more requests with this lease, so it may acquire another one.
     """
     changes = {"expires_at": now + LEASE_DURATION} | ({"worker": ""} if stop_claiming else {})
-    lease = Lease.objects.filter(pk=lease_id, batch__status=Batch.Status.PROCESSING)
-    return Lease.objects.filter(pk__in=lease.values("pk")).update(**changes) == 1
+    return Lease.objects.filter(pk=lease_id, batch__status=Batch.Status.PROCESSING).update(**changes) == 1
 
 
 @transaction.atomic(savepoint=False)
