@@ -7,7 +7,7 @@ import socket
 import threading
 
 import structlog
-from django.db import DatabaseError, connection
+from django.db import connection
 from django.utils import timezone
 
 from inference.batches.dispatch import consume_message
@@ -16,6 +16,7 @@ from inference.batches.worker.sweeper import sweep
 from inference.config.celery import ending
 from inference.registry.reconciler import ModelReconciler
 from inference.registry.supervisor import HostSupervisor
+from shared.serving.processes.periodic_tasks import start_periodic_task
 
 SWEEP_INTERVAL_SECONDS = 3.0
 SHUTDOWN_TIMEOUT_SECONDS = 5.0
@@ -29,7 +30,6 @@ class BatchWorker:
     def __init__(self) -> None:
         self.name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
         self._host_supervisor = HostSupervisor(ModelReconciler().reconcile)
-        self._sweeper_thread = threading.Thread(target=self._sweep, name="batch-sweeper", daemon=True)
         self._batch_thread = threading.Thread()
 
     def start(self) -> None:
@@ -37,7 +37,7 @@ class BatchWorker:
         gc.collect()
         gc.freeze()  # imported modules stay: later collections need not traverse them while requests wait
         self._host_supervisor.start()
-        self._sweeper_thread.start()
+        start_periodic_task(self._sweep, SWEEP_INTERVAL_SECONDS, name="batch-sweeper", ending=ending)
 
     def stop(self) -> None:
         """Stop the threads and a model host that this process started, once all tasks have ended."""
@@ -46,15 +46,7 @@ class BatchWorker:
         self._host_supervisor.stop()
 
     def _sweep(self) -> None:
-        while not ending.wait(SWEEP_INTERVAL_SECONDS):
-            try:
-                sweep(now=timezone.now(), take=self._take)
-            except DatabaseError as error:
-                logger.warning("batch_sweep_failed", reason=type(error).__name__)
-            except Exception:  # the sweeper must survive: without it, an interrupted batch would never end
-                logger.exception("batch_sweep_failed")
-            finally:
-                connection.close()
+        sweep(now=timezone.now(), take=self._take)
 
     def _take(self, batch_pk: int) -> bool:
         """Work on a batch without a message, in a thread beside the tasks. Return False if that thread is busy."""

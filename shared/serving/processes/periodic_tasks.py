@@ -1,4 +1,4 @@
-"""Periodic tasks of a server whose project has no workers: `settings.SERVER_PERIODIC_TASKS`."""
+"""Periodic tasks in threads: of workers, and of a server whose project has none (`settings.SERVER_PERIODIC_TASKS`)."""
 
 import threading
 import time
@@ -18,13 +18,21 @@ logger = structlog.get_logger(__name__)
 def start_periodic_tasks(tasks: Mapping[str, float]) -> None:
     """Run each task (a dotted path) in a thread of its own, every so many seconds, until the process ends."""
     for path, seconds in tasks.items():
-        task = import_string(path)
-        threading.Thread(target=_run_periodically, args=(task, seconds), name=path, daemon=True).start()
+        start_periodic_task(import_string(path), seconds, name=path)
 
 
-def _run_periodically(task: Callable[[], None], seconds: float) -> None:
-    pause = threading.Event()
-    while not is_draining():
+def start_periodic_task(
+    task: Callable[[], object], seconds: float, *, name: str, ending: threading.Event | None = None
+) -> threading.Thread:
+    """Run the task in a thread at this interval, whatever it raises, until `ending` is set or the process ends."""
+    arguments = (task, seconds, ending or threading.Event())
+    thread = threading.Thread(target=_run_periodically, args=arguments, name=name, daemon=True)
+    thread.start()
+    return thread
+
+
+def _run_periodically(task: Callable[[], object], seconds: float, ending: threading.Event) -> None:
+    while not (is_draining() or ending.is_set()):
         next_at = time.monotonic() + seconds
         try:
             task()
@@ -35,4 +43,4 @@ def _run_periodically(task: Callable[[], None], seconds: float) -> None:
             logger.exception("periodic_task_failed", task=threading.current_thread().name)
         finally:
             connection.close()
-        pause.wait(max(next_at - time.monotonic(), min(seconds, MIN_PAUSE_SECONDS)))
+        ending.wait(max(next_at - time.monotonic(), min(seconds, MIN_PAUSE_SECONDS)))

@@ -35,9 +35,9 @@ SEND = """
 import threading
 import django
 django.setup()
-from shared.webhooks.delivery.worker import DeliveryWorker
+from shared.webhooks.tasks import start_delivering
 ending = threading.Event()
-DeliveryWorker(ending).start()
+start_delivering(ending)
 input()
 ending.set()
 """

@@ -9,9 +9,8 @@ import pytest
 from django.db import OperationalError, connection
 from django.utils import timezone
 
-from shared.webhooks.delivery import worker as worker_module
+from shared.webhooks import tasks
 from shared.webhooks.delivery.outbox import deliver_due
-from shared.webhooks.delivery.worker import DeliveryWorker
 from shared.webhooks.models import Delivery
 from tests.inference.webhooks.conftest import make_user
 from tests.inference.webhooks.outbox_helpers import announce_event
@@ -50,14 +49,13 @@ def test_concurrent_workers_send_each_delivery_once(receive: Callable[[ResponseW
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_sends_deliveries_until_it_shuts_down(receive: Callable[[ResponseWriter], Receiver]):
     receiver, ending = receive(respond_with(200)), threading.Event()
-    delivery_worker = DeliveryWorker(ending)
-    delivery_worker.start()
+    thread = tasks.start_delivering(ending)
     (delivery,) = announce_event(make_user("owner"), receiver.url)
     wait_until(lambda: Delivery.objects.filter(pk=delivery.pk, state="delivered").exists())
     ending.set()
-    delivery_worker.join()
+    thread.join()
     announce_event(delivery.endpoint.user, receiver.url)
-    time.sleep(2 * worker_module.POLL_INTERVAL_SECONDS)
+    time.sleep(2 * tasks.POLL_INTERVAL_SECONDS)
 
     assert len(receiver.received) == 1
 
@@ -69,12 +67,11 @@ def test_a_worker_survives_database_errors(monkeypatch: pytest.MonkeyPatch):
         looks.append(timezone.now())
         raise OperationalError("the server closed the connection")
 
-    monkeypatch.setattr(worker_module, "deliver_due", deliver)
-    delivery_worker = DeliveryWorker(ending)
-    delivery_worker.start()
+    monkeypatch.setattr(tasks, "deliver_due", deliver)
+    thread = tasks.start_delivering(ending)
     wait_until(lambda: len(looks) > 2)
     ending.set()
-    delivery_worker.join()
+    thread.join()
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
