@@ -5,9 +5,9 @@ thread, and database access in this one: neither waits for the other. Limits for
 receiver from delaying the others.
 """
 
-import queue
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from datetime import datetime, timedelta
 from threading import Event
@@ -52,25 +52,22 @@ def deliver_due(
     Any number of processes and machines may run it at once. stopping: once set, no attempt starts, and running ones are
     released.
     """
-    delivered, in_flight = 0, set[DeliveryRequest]()
+    delivered, in_flight = 0, dict[Future[AttemptOutcome], DeliveryRequest]()
     if not Delivery.objects.due(clock()).exists():
         return 0
     with Transport(allowlist=settings.WEBHOOK_ALLOW, resolve=resolve) as transport:
         while not (stopping and stopping.is_set()):
-            requests = claim_due(limit=MAX_IN_FLIGHT - len(in_flight), now=clock())
-            for request in requests:
-                transport.send(request)
-            in_flight.update(requests)
+            for request in claim_due(limit=MAX_IN_FLIGHT - len(in_flight), now=clock()):
+                in_flight[transport.send(request)] = request
             if not in_flight:
                 break
-            for request, outcome in _finished_attempts(transport, POLL_INTERVAL_SECONDS):
-                in_flight.discard(request)
-                delivered += record_attempt(request=request, outcome=outcome, now=clock())
-    for request, outcome in _finished_attempts(transport, 0):
-        in_flight.discard(request)
-        delivered += record_attempt(request=request, outcome=outcome, now=clock())
-    for request in in_flight:
-        release(request=request, now=clock())
+            for attempt in wait(in_flight, POLL_INTERVAL_SECONDS, FIRST_COMPLETED).done:
+                delivered += record_attempt(request=in_flight.pop(attempt), outcome=attempt.result(), now=clock())
+    for attempt, request in in_flight.items():  # all have ended with the transport
+        if attempt.cancelled():
+            release(request=request, now=clock())
+        else:
+            delivered += record_attempt(request=request, outcome=attempt.result(), now=clock())
     return delivered
 
 
@@ -130,17 +127,6 @@ def delete_old_deliveries(*, now: datetime) -> int:
     if keys:
         Delivery.objects.filter(pk__in=keys).delete()
     return len(keys)
-
-
-def _finished_attempts(
-    transport: Transport, timeout_seconds: float
-) -> Iterator[tuple[DeliveryRequest, AttemptOutcome]]:
-    """Wait for an outcome, up to the timeout, and yield all there are."""
-    outcomes = transport.outcomes
-    with suppress(queue.Empty):
-        yield outcomes.get(timeout=timeout_seconds) if timeout_seconds else outcomes.get_nowait()
-        while True:
-            yield outcomes.get_nowait()
 
 
 def _select_fairly(limit: int, now: datetime) -> list[int]:

@@ -5,10 +5,10 @@ proxies and decompression are off, and no more is read than the status needs.
 """
 
 import asyncio
-import queue
 import ssl
 import threading
 import time
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -68,7 +68,7 @@ class AttemptOutcome:
 class Transport:
     """Context manager with an event loop in its own thread, which makes attempts. Leaving it cancels running ones.
 
-    `send` starts an attempt; `outcomes` receives its result.
+    `send` starts an attempt and returns its outcome, as a future that is cancelled with the attempt.
     """
 
     def __init__(self, *, allowlist: frozenset[str], resolve: Resolver = resolve) -> None:
@@ -77,7 +77,6 @@ class Transport:
         self._tls = httpcore2.default_ssl_context()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="webhooks", daemon=True)
-        self.outcomes: queue.SimpleQueue[tuple[DeliveryRequest, AttemptOutcome]] = queue.SimpleQueue()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -91,11 +90,11 @@ class Transport:
         self._thread.join()
         self._loop.close()
 
-    def send(self, request: DeliveryRequest) -> None:
+    def send(self, request: DeliveryRequest) -> "Future[AttemptOutcome]":
         """Start an attempt. Its outcome follows within ATTEMPT_TIMEOUT_SECONDS or shortly after."""
-        asyncio.run_coroutine_threadsafe(self._attempt_traced(request), self._loop)
+        return asyncio.run_coroutine_threadsafe(self._attempt_traced(request), self._loop)
 
-    async def _attempt_traced(self, request: DeliveryRequest) -> None:
+    async def _attempt_traced(self, request: DeliveryRequest) -> AttemptOutcome:
         with (
             bind_fields(user_id=request.user_id),
             tracing.trace_request("webhook", kind=tracing.SpanKind.CLIENT) as span,
@@ -106,7 +105,7 @@ class Transport:
                 "stoa.outcome": outcome.failure or "delivered",
             }
             tracing.annotate_span(span, attributes, failed=bool(outcome.failure))
-        self.outcomes.put((request, outcome))
+        return outcome
 
     async def _attempt(self, request: DeliveryRequest) -> AttemptOutcome:
         started_at, started = datetime.now(UTC), time.monotonic()

@@ -59,15 +59,16 @@ def main() -> None:
 def outcomes(urls: list[str], resolve: Resolver) -> dict[str, str]:
     """Return the failure of each attempt; "" if it was delivered."""
     with Transport(allowlist=frozenset(), resolve=resolve) as network:
-        finished = []
+        failures: dict[str, str] = {}
         for start in range(0, len(urls), CONCURRENCY):
-            some = urls[start : start + CONCURRENCY]
-            for url in some:
-                network.send(
+            attempts = {
+                url: network.send(
                     DeliveryRequest(delivery_id=1, user_id=1, attempt=1, tries=1, url=url, body="{}", headers=())
                 )
-            finished += [network.outcomes.get(timeout=60) for _ in some]
-    return {request.url: outcome.failure for request, outcome in finished}
+                for url in urls[start : start + CONCURRENCY]
+            }
+            failures |= {url: attempt.result(timeout=60).failure for url, attempt in attempts.items()}
+    return failures
 
 
 def named(host: str, port: int) -> "Future[list[str]]":
