@@ -1,6 +1,7 @@
 """The supervisor of this machine's model host, and the functions that start and stop a host."""
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
@@ -45,7 +46,7 @@ def start_host(run_dir: Path, *, quiet: bool = False) -> subprocess.Popen[bytes]
     quiet: discard its log.
     """
     return subprocess.Popen(  # noqa: S603 our own module
-        [*host_command(run_dir), "--die-with-parent"],
+        [*host_command(run_dir), "--die-with-parent", str(os.getpid())],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL if quiet else None,

@@ -24,7 +24,12 @@ def main() -> None:
     )
     parser.add_argument("--engines-dir", type=Path, default=Path("var/engines"), help="folder of other engines")
     parser.add_argument(
-        "--die-with-parent", action="store_true", help="end when the process that started this one ends"
+        "--die-with-parent",
+        type=int,
+        nargs="?",
+        const=0,
+        metavar="PID",
+        help="end when the process that started this one ends; PID: its id, in case it has ended already",
     )
     parser.add_argument("--memory-budget", type=int, help="maximum bytes of weights and caches of all models")
     parser.add_argument("--max-loaded", type=int, help="maximum number of loaded models")
@@ -32,8 +37,10 @@ def main() -> None:
     parser.add_argument("--autoload", action="store_true", help="a request for a model that is not loaded loads it")
     parser.add_argument("--idle-unload", type=float, help="seconds after which an unused model is unloaded")
     arguments = parser.parse_args()
-    if arguments.die_with_parent:
+    if arguments.die_with_parent is not None:
         die_with_parent(signal.SIGTERM)
+        if arguments.die_with_parent not in (0, os.getppid()):
+            return
     start_logging(logging.INFO)
     os.environ[ENGINES_VARIABLE] = str(arguments.engines_dir)
     if arguments.compiled_dir:

@@ -396,6 +396,23 @@ async def test_a_host_with_die_with_parent_ends_with_its_parent() -> None:
         await eventually(lambda: not any(map(process_exists, started)), seconds=20)
 
 
+@pytest.mark.parametrize("seconds", [0, 0.05, 0.1, 0.2, 0.4, 0.8])
+async def test_a_starting_host_ends_with_its_parent(seconds: float, tmp_path: Path) -> None:
+    program = (
+        "import os, subprocess, sys, time\n"
+        "command = [sys.executable, '-m', 'inference.engine.host', '--run-dir', sys.argv[1]]\n"
+        "host = subprocess.Popen([*command, '--die-with-parent', str(os.getpid())], stdout=subprocess.DEVNULL)\n"
+        "print(host.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    with start_program(program, str(tmp_path / "run")) as parent:
+        assert parent.stdout is not None
+        assert process_exists(int(parent.stdout.readline()))
+        await asyncio.sleep(seconds)
+        parent.kill()
+    await eventually(lambda: not processes_with(str(tmp_path / "run")), seconds=5)
+
+
 def test_a_run_folder_with_too_long_a_path_is_rejected_with_advice(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="too long a path"):
         run_host(tmp_path / ("x" * 100))
