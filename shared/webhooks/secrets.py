@@ -28,18 +28,10 @@ ENCRYPTED_TABLES: dict[type[Model], EncryptedTable] = {
 }
 
 
-@dataclass(frozen=True)
-class ReencryptionCounts:
-    """Counts of rows by whether their secrets could be re-encrypted."""
-
-    reencrypted: int
-    failed: int
-
-
-def reencrypt_secrets(model: type[Model]) -> ReencryptionCounts:
+def reencrypt_secrets(model: type[Model]) -> tuple[int, int]:
     """Encrypt every secret of the table under the current SECRET_KEY, so that no fallback key is needed.
 
-    Safe to repeat.
+    Return the counts of rows that were re-encrypted, and of those that cannot be decrypted. Safe to repeat.
     """
     fields = ENCRYPTED_TABLES[model].fields
     reencrypted = failed = 0
@@ -56,4 +48,4 @@ def reencrypt_secrets(model: type[Model]) -> ReencryptionCounts:
                 continue
             row.save(update_fields=fields)
             reencrypted += 1
-    return ReencryptionCounts(reencrypted, failed)
+    return reencrypted, failed

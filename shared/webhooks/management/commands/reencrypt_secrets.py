@@ -12,10 +12,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         for model, table in ENCRYPTED_TABLES.items():
-            counts = reencrypt_secrets(model)
-            self.stdout.write(f"Re-encrypted the secrets of {counts.reencrypted} {table.label}.")
-            if counts.failed:
+            reencrypted, failed = reencrypt_secrets(model)
+            self.stdout.write(f"Re-encrypted the secrets of {reencrypted} {table.label}.")
+            if failed:
                 self.stderr.write(
-                    f"The secrets of {counts.failed} {table.label} are encrypted under an unknown key. Add that key to "
+                    f"The secrets of {failed} {table.label} are encrypted under an unknown key. Add that key to "
                     f"STOA_SECRET_KEY_FALLBACKS, or {table.remedy}."
                 )
