@@ -5,7 +5,9 @@ from collections.abc import Coroutine
 from typing import Any
 from urllib.parse import urlencode
 
+import msgspec
 from asgiref.sync import async_to_sync
+from django import forms
 from django.contrib import admin, messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.defaultfilters import filesizeformat
@@ -15,11 +17,12 @@ from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 from unfold.admin import ModelAdmin
+from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget, UnfoldAdminTextareaWidget
 
-from inference.engine import EngineError
-from inference.protocol.native.models import ModelInfo
+from inference.engine import EngineError, LoadOptions
+from inference.protocol.native.models import LoadModelRequest, ModelInfo
+from inference.protocol.parsing import parse_struct
 from inference.registry import model_status, services
-from inference.registry.forms import LoadForm
 from inference.registry.models import DesiredModel
 from shared.api.admin.base import ReadOnlyAdminMixin
 from shared.api.errors import ApiError
@@ -28,6 +31,21 @@ from shared.api.errors import ApiError
 WAIT_SECONDS = 2.0
 HEADERS = ["Model", "State", "Parameters", "Context", "Memory", "Last error", "Action"]
 URL_PREFIX = "inference_registry_desiredmodel"
+
+
+class LoadForm(forms.Form):
+    """The load options of a model, with the bounds of POST /models/{id}/load. An empty field means its default."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        _, components = msgspec.json.schema_components([LoadModelRequest])
+        properties = components[LoadModelRequest.__name__]["properties"]
+        self.fields |= {name: _form_field(schema) for name, schema in properties.items()}
+
+    def options(self) -> LoadOptions:
+        """Return the options, or raise InvalidRequest, which names the wrong field."""
+        values = {name: value for name, value in self.cleaned_data.items() if value not in (None, "")}
+        return parse_struct(values, LoadModelRequest).options()
 
 
 @admin.register(DesiredModel)
@@ -118,3 +136,23 @@ def _row(model: ModelInfo, request: HttpRequest) -> list[str]:
         render_to_string("inference_registry/model_error.html", {"model": model}),
         render_to_string("inference_registry/model_actions.html", {"model": model, "load_url": load_url}, request),
     ]
+
+
+def _form_field(schema: dict[str, Any]) -> forms.Field:
+    """Return the form field for a property of the request's JSON schema."""
+    default = schema.get("default")
+    default_text = f"Default: {default}." if default is not None else ""
+    help_text = f"{schema.get('description', '')} {default_text}".strip()
+    if schema.get("type") == "object":
+        return forms.JSONField(required=False, widget=UnfoldAdminTextareaWidget, help_text=help_text)
+    if "enum" in schema:
+        choices = [(value, value) for value in schema["enum"]]
+        widget = UnfoldAdminSelectWidget
+        return forms.ChoiceField(choices=choices, initial=default, required=False, widget=widget, help_text=help_text)
+    return forms.IntegerField(
+        min_value=schema.get("minimum"),
+        max_value=schema.get("maximum"),
+        required=False,
+        widget=UnfoldAdminIntegerFieldWidget,
+        help_text=help_text,
+    )
