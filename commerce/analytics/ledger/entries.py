@@ -11,6 +11,9 @@ rules a second time, with the ORM, to detect mistakes here.
 * A refund counts once it is approved, on the day of the approval, in its order's currency.
 """
 
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
 from commerce.analytics.models import LedgerEntry, LedgerSource
 from commerce.orders.models import Order, OrderLine, Refund
 from commerce.reviews.models import Review
@@ -68,42 +71,59 @@ def select_shop_orders(where: str, *, children: str = ORDERS, parents: str = ORD
 
 
 def select_order_lines(
-    where: str, *, lines: str = LINES, children: str = ORDERS, parents: str = ORDERS, sign: str = ""
+    where: str, *, rows: str = LINES, children: str = ORDERS, parents: str = ORDERS, sign: str = ""
 ) -> str:
     """Return the SELECT of the entries of lines `l` in sold orders `c` with their parents `r`."""
     return _select(
         LedgerSource.ORDERS, "r.id", "r.created_at", shop="c.shop_id", currency="c.currency", product="l.product_id",
         sign=sign, measures={"units": "l.quantity"},
-        tables=f"{children} c JOIN {parents} r ON r.id = c.parent_id JOIN {lines} l ON l.order_id = c.id",
+        tables=f"{children} c JOIN {parents} r ON r.id = c.parent_id JOIN {rows} l ON l.order_id = c.id",
         where=f"{IS_PARENT} AND {IS_SOLD} AND {where}",
     )  # fmt: skip
 
 
-def select_refunds(where: str, *, refunds: str = REFUNDS, orders: str = ORDERS, sign: str = "") -> str:
+def select_refunds(where: str, *, rows: str = REFUNDS, orders: str = ORDERS, sign: str = "") -> str:
     """Return the SELECT of the entries of approved refunds `f` of orders `o`."""
     return _select(
         LedgerSource.ORDERS, "COALESCE(o.parent_id, o.id)", "f.updated_at", shop="COALESCE(f.shop_id, 0)",
         currency="o.currency", sign=sign, measures={"refunds": "f.amount"},
-        tables=f"{orders} o JOIN {refunds} f ON f.order_id = o.id", 
+        tables=f"{orders} o JOIN {rows} f ON f.order_id = o.id", 
         where=f"{IS_APPROVED} AND {where}",
     )  # fmt: skip
 
 
-def select_customers(where: str, *, users: str = USERS, sign: str = "") -> str:
+def select_customers(where: str, *, rows: str = USERS, sign: str = "") -> str:
     """Return the SELECT of the entries of users `u` who are customers."""
     return _select(
         LedgerSource.USERS, "u.id", "u.created_at", sign=sign, measures={"customers": "1"},
-        tables=f"{users} u", where=f"u.role = 'CUSTOMER' AND {where}",
+        tables=f"{rows} u", where=f"u.role = 'CUSTOMER' AND {where}",
     )  # fmt: skip
 
 
-def select_reviews(where: str, *, reviews: str = REVIEWS, sign: str = "") -> str:
+def select_reviews(where: str, *, rows: str = REVIEWS, sign: str = "") -> str:
     """Return the SELECT of the entries of visible reviews `v`."""
     return _select(
         LedgerSource.REVIEWS, "v.id", "v.created_at", product="v.product_id", sign=sign,
-        measures={"stars": "v.rating", "reviews": "1"}, tables=f"{reviews} v",
+        measures={"stars": "v.rating", "reviews": "1"}, tables=f"{rows} v",
         where=f"v.deleted_at IS NULL AND v.hidden_at IS NULL AND {where}",
     )  # fmt: skip
+
+
+class PlainTable(NamedTuple):
+    """A table whose rows have entries of their own alone; `letter` is what its SELECT calls it."""
+
+    name: str
+    columns: Sequence[str]
+    letter: str
+    select: Callable[..., str]
+
+
+PLAIN_TABLES = {
+    "line": PlainTable(LINES, LINE_COLUMNS, "l", select_order_lines),
+    "refund": PlainTable(REFUNDS, REFUND_COLUMNS, "f", select_refunds),
+    "user": PlainTable(USERS, USER_COLUMNS, "u", select_customers),
+    "review": PlainTable(REVIEWS, REVIEW_COLUMNS, "v", select_reviews),
+}
 
 
 def sum_selects(selects: list[str]) -> str:

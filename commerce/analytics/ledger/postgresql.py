@@ -12,22 +12,13 @@ snapshot and would miscount all the same, so they are refused.
 from collections.abc import Iterator, Sequence
 
 from commerce.analytics.ledger.entries import (
-    LINE_COLUMNS,
-    LINES,
     ORDER_COLUMNS,
     ORDERS,
-    REFUND_COLUMNS,
-    REFUNDS,
-    REVIEW_COLUMNS,
-    REVIEWS,
-    USER_COLUMNS,
-    USERS,
+    PLAIN_TABLES,
     insert_into_ledger,
-    select_customers,
     select_order_lines,
     select_parent_orders,
     select_refunds,
-    select_reviews,
     select_shop_orders,
     sum_selects,
 )
@@ -43,7 +34,7 @@ PLANNER_SETTINGS = "SET random_page_cost = 0.5 " + " ".join(
     for name in ("enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "jit")
 )
 BULK_ROWS = 200
-TABLES = {"order": ORDERS, "line": LINES, "refund": REFUNDS, "user": USERS, "review": REVIEWS}
+TABLES = {"order": ORDERS} | {label: table.name for label, table in PLAIN_TABLES.items()}
 
 _REFUSE_OLD_SNAPSHOTS = """
     IF current_setting('transaction_isolation') IN ('repeatable read', 'serializable') THEN
@@ -69,31 +60,20 @@ def trigger_definitions() -> dict[str, tuple[str, str, str]]:
 
 def _change_triggers() -> Iterator[tuple[str, tuple[str, str, str]]]:
     for operation in OPERATIONS:
-        rows = _transition_tables(operation)
         orders = _new_order_entries() if operation == "insert" else _changed_order_entries(operation)
         yield _trigger("order", operation, ORDER_COLUMNS, _lock_parents(operation), orders)
-        lines = [select_order_lines("TRUE", lines=table, sign=sign) for table, sign in rows]
-        yield _trigger("line", operation, LINE_COLUMNS, _lock_orders(operation), _combine(lines))
-        refunds = [select_refunds("TRUE", refunds=table, sign=sign) for table, sign in rows]
-        yield _trigger("refund", operation, REFUND_COLUMNS, _lock_orders(operation), _combine(refunds))
-        users = [select_customers("TRUE", users=table, sign=sign) for table, sign in rows]
-        yield _trigger("user", operation, USER_COLUMNS, "", _combine(users))
-        reviews = [select_reviews("TRUE", reviews=table, sign=sign) for table, sign in rows]
-        yield _trigger("review", operation, REVIEW_COLUMNS, "", _combine(reviews))
-
-
-def _combine(selects: list[str]) -> str:
-    """Return the sum of the SELECTs; a single one has nothing that cancels out, and summing it would cost time."""
-    return selects[0] if len(selects) == 1 else sum_selects(selects)
+        for label, table in PLAIN_TABLES.items():
+            selects = [table.select("TRUE", rows=rows, sign=sign) for rows, sign in _transition_tables(operation)]
+            # A single SELECT has nothing that cancels out, and summing it would cost time.
+            select = selects[0] if len(selects) == 1 else sum_selects(selects)
+            lock = _lock_orders(operation) if "order_id" in table.columns else ""
+            yield _trigger(label, operation, table.columns, lock, select)
 
 
 def _transition_tables(operation: str) -> list[tuple[str, str]]:
     """Return the transition tables of an operation, and the sign with which their rows count."""
-    return [pair for pair in (("old_rows", "-"), ("new_rows", "")) if _has_table(operation, pair[0])]
-
-
-def _has_table(operation: str, table: str) -> bool:
-    return operation != ("insert" if table == "old_rows" else "delete")
+    missing = {"insert": "old_rows", "delete": "new_rows"}.get(operation)
+    return [pair for pair in (("old_rows", "-"), ("new_rows", "")) if pair[0] != missing]
 
 
 def _new_order_entries() -> str:

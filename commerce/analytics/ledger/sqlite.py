@@ -5,25 +5,17 @@ SQLite has one writer at a time and the neighbouring rows are up to date, so eac
 order a statement changes many rows.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from commerce.analytics.ledger.entries import (
-    LINE_COLUMNS,
-    LINES,
     ORDER_COLUMNS,
     ORDERS,
-    REFUND_COLUMNS,
-    REFUNDS,
-    REVIEW_COLUMNS,
-    REVIEWS,
-    USER_COLUMNS,
-    USERS,
+    PLAIN_TABLES,
+    PlainTable,
     insert_into_ledger,
-    select_customers,
     select_order_lines,
     select_parent_orders,
     select_refunds,
-    select_reviews,
     select_shop_orders,
 )
 
@@ -35,22 +27,19 @@ RowSelects = Callable[[str, str], list[str]]
 
 def trigger_statements() -> dict[str, str]:
     """Return the CREATE TRIGGER statement of each trigger, by name."""
-    return dict([
-        *_table_triggers("order", ORDERS, ORDER_COLUMNS, _whole_order, updates=[
-            ("own", ORDER_COLUMNS, _own_order),
-            ("lines", ("id", "parent_id", "shop_id", "currency", "order_status"), _own_lines),
-            ("parts", ("id", "parent_id", "order_status", "created_at"), _children),
-            ("refunds", ("id", "parent_id", "currency"), _own_refunds),
-        ]),
-        *_table_triggers("line", LINES, LINE_COLUMNS,
-                         lambda row, sign: [select_order_lines(f"l.id = {row}", sign=sign)]),
-        *_table_triggers("refund", REFUNDS, REFUND_COLUMNS,
-                         lambda row, sign: [select_refunds(f"f.id = {row}", sign=sign)]),
-        *_table_triggers("user", USERS, USER_COLUMNS,
-                         lambda row, sign: [select_customers(f"u.id = {row}", sign=sign)]),
-        *_table_triggers("review", REVIEWS, REVIEW_COLUMNS,
-                         lambda row, sign: [select_reviews(f"v.id = {row}", sign=sign)]),
-    ])  # fmt: skip
+    statements = dict(_table_triggers("order", ORDERS, _whole_order, {
+        "own": (ORDER_COLUMNS, _own_order),
+        "lines": (("id", "parent_id", "shop_id", "currency", "order_status"), _own_lines),
+        "parts": (("id", "parent_id", "order_status", "created_at"), _children),
+        "refunds": (("id", "parent_id", "currency"), _own_refunds),
+    }))  # fmt: skip
+    for label, table in PLAIN_TABLES.items():
+
+        def selects(row: str, sign: str, table: PlainTable = table) -> list[str]:
+            return [table.select(f"{table.letter}.id = {row}", sign=sign)]
+
+        statements |= _table_triggers(label, table.name, selects, {"all": (table.columns, selects)})
+    return statements
 
 
 def _own_order(row: str, sign: str) -> list[str]:
@@ -78,19 +67,15 @@ def _whole_order(row: str, sign: str) -> list[str]:
 
 
 def _table_triggers(
-    label: str,
-    table: str,
-    columns: Sequence[str],
-    selects: RowSelects,
-    updates: Sequence[tuple[str, Sequence[str], RowSelects]] = (),
+    label: str, table: str, selects: RowSelects, updates: Mapping[str, tuple[Sequence[str], RowSelects]]
 ) -> Iterator[tuple[str, str]]:
     """Yield the name and statement of each trigger of a table.
 
-    `updates` lists a label, the columns and the SELECTs that depend on them; by default all depend on all columns.
+    `updates` has by label the columns of an update, and the SELECTs that depend on them.
     """
     yield _trigger(label, "insert", f"AFTER INSERT ON {table}", selects("NEW.id", ""))
     yield _trigger(label, "delete", f"BEFORE DELETE ON {table}", selects("OLD.id", "-"))
-    for part, watched, part_selects in updates or [("all", columns, selects)]:
+    for part, (watched, part_selects) in updates.items():
         changed = " OR ".join(f"OLD.{column} IS NOT NEW.{column}" for column in watched)
         event = f"UPDATE OF {', '.join(watched)} ON {table} WHEN {changed}"
         yield _trigger(label, f"{part}_before", f"BEFORE {event}", part_selects("OLD.id", "-"))
