@@ -9,7 +9,6 @@ from django.db import connection
 from commerce.analytics.aggregation import rollups
 from commerce.analytics.aggregation.id_lists import id_condition
 from commerce.analytics.aggregation.lock import run_exclusively
-from commerce.analytics.aggregation.rollups import AggregatedExtent
 from commerce.analytics.ledger.entries import LEDGER
 from commerce.analytics.models import LedgerEntry, LedgerSource, RollupState
 
@@ -68,16 +67,15 @@ def _add_to_generations(state: RollupState, condition: str, values: dict[str, An
     The rebuild will read the remaining rows from the shop's tables, as they are by then.
     """
     source = f"SELECT * FROM {LEDGER} WHERE {condition}"  # noqa: S608  # nosec B608
-    extent = AggregatedExtent(last_entry_id=last_entry_id)
-    rollups.add(source, values, generation=state.generation, time_zone=state.time_zone, extent=extent)
+    rollups.add(source, values, generation=state.generation, time_zone=state.time_zone, last_entry_id=last_entry_id)
     if state.next_generation is not None:
         is_rebuilt = "(source < %(source)s OR (source = %(source)s AND source_id <= %(rebuilt_id)s))"
         values = values | {"source": state.rebuilt_source, "rebuilt_id": state.rebuilt_id}
-        last_order_id = state.rebuilt_id if state.rebuilt_source == LedgerSource.ORDERS else None
         rollups.add(
             f"{source} AND {is_rebuilt}",
             values,
             generation=state.next_generation,
             time_zone=state.next_time_zone,
-            extent=AggregatedExtent(last_entry_id=last_entry_id, last_order_id=last_order_id),
+            last_entry_id=last_entry_id,
+            last_order_id=state.rebuilt_id if state.rebuilt_source == LedgerSource.ORDERS else None,
         )

@@ -48,7 +48,7 @@ def recompute(
 ) -> None:
     """Recompute the first order of each pair, and of the owner groups of their shops, after orders were lost.
 
-    The ids bound what the generation contains; see `rollups.AggregatedExtent`.
+    The ids bound what the generation contains; see `rollups.add`.
     """
     select, values = select_pairs(pairs)
     with connection.cursor() as cursor:

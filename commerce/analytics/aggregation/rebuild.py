@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
-from django.db import connection, models, transaction
+from django.db import connection, models
 
 from commerce.analytics.aggregation import rollups
 from commerce.analytics.aggregation.batches import MAX_BATCH_ENTRIES, aggregate_locked
-from commerce.analytics.aggregation.lock import lock_state, run_exclusively
+from commerce.analytics.aggregation.lock import run_exclusively
 from commerce.analytics.ledger.entries import (
     select_customers,
     select_order_lines,
@@ -63,11 +63,9 @@ def rebuild_step(*, now: datetime, limit: int = MAX_SLICE_ROWS) -> RebuildProgre
     return run_exclusively(lambda state: _step(state, now, limit), if_busy=RebuildProgress(is_busy=True))
 
 
-@transaction.atomic
 def delete_old_generations() -> int:
     """Delete some rollups of other generations; return their number, 0 also while another process has the lock."""
-    state = lock_state()
-    return 0 if state is None else _delete_old_generations(state)
+    return run_exclusively(_delete_old_generations, if_busy=0)
 
 
 def _step(state: RollupState, now: datetime, limit: int) -> RebuildProgress:

@@ -4,29 +4,37 @@ The expected values are stated here a second time, with the ORM, so that mistake
 (`ledger.entries`) show.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.db import connection
-from django.db.models import CharField, Count, F, IntegerField, Min, QuerySet, Sum, Value
-from django.db.models.functions import TruncDate
+from django.db.models import Case, CharField, Count, DateField, F, IntegerField, Min, QuerySet, Sum, Value, When
+from django.db.models.functions import TruncDate, TruncMonth
 
 from commerce.analytics.aggregation.owner_groups import FIRST_ORDERS, GROUP_FIRST_ORDERS, OWNER_GROUP_SHOPS
-from commerce.analytics.aggregation.rollups import PERIOD_ROLLUPS, PRODUCT_ROLLUPS, name_in_sql
 from commerce.analytics.ledger.entries import LEDGER
-from commerce.analytics.models import RollupState
+from commerce.analytics.models import LedgerEntry, PeriodRollup, ProductRollup, RollupState
 from commerce.orders.models import Order, OrderLine, Refund
 from commerce.reviews.models import Review
 from shared import transactions
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 
-PERIOD_KEYS, PERIOD_SUMS = ("day", "shop", "currency", "status"), ("orders", "revenue", "refunds", "customers")
-PRODUCT_KEYS, PRODUCT_SUMS = ("product", "shop", "currency"), ("units", "stars", "reviews")
+PERIOD_SUMS, PRODUCT_SUMS = ("orders", "revenue", "refunds", "customers"), ("units", "stars", "reviews")
 ZERO, EMPTY = Value(0, IntegerField()), Value("", CharField())
+FIRST_DAY = Value(date.min, DateField())  # of all time
 
-Select = tuple[str, Sequence[Any]]  # a statement and its parameters
+Rows = QuerySet[Any, Any]
+
+
+class FirstOfMonth(TruncMonth):
+    """The first day of a date's month, which PostgreSQL would return as a timestamp."""
+
+    def as_postgresql(self, compiler: Any, connection: Any) -> tuple[str, Any]:
+        statement, values = self.as_sql(compiler, connection)
+        return f"({statement})::date", values
 
 
 def find_differences(*, limit: int = 1000) -> list[str]:
@@ -35,8 +43,8 @@ def find_differences(*, limit: int = 1000) -> list[str]:
         state = RollupState.objects.get(pk=1)
         return [
             *_days(state, limit),
-            *_longer_periods(state, "month", limit),
-            *_longer_periods(state, "all", limit),
+            *_longer_periods(state, "month", FirstOfMonth("starts_on"), limit),
+            *_longer_periods(state, "all", FIRST_DAY, limit),
             *_products(state, limit),
             *_first_orders(state, limit),
             *_owner_groups(state, limit),
@@ -44,25 +52,33 @@ def find_differences(*, limit: int = 1000) -> list[str]:
 
 
 def _days(state: RollupState, limit: int) -> Iterator[str]:
-    time_zone = name_in_sql(state.time_zone)
-    if connection.vendor == "sqlite":
-        day = f"django_datetime_cast_date(happened_at, '{time_zone}', 'UTC')"
-    else:
-        day = f"(happened_at AT TIME ZONE '{time_zone}')::date"
-    money = "revenue, refunds, customers FROM"
-    rollups = (
-        f"SELECT starts_on, shop_id, currency, status, orders, {money} {PERIOD_ROLLUPS} "  # nosec B608
-        f"WHERE generation = {state.generation} AND grain = 'day'"
-    )
-    of_shops = f"SELECT {day}, shop_id, currency, status, orders, {money} {LEDGER} WHERE shop_id <> 0"  # nosec B608
-    parents = "CASE WHEN shop_id = 0 THEN orders ELSE 0 END"
-    of_platform = f"SELECT {day}, 0, currency, status, {parents}, {money} {LEDGER}"  # nosec B608
-    actual: list[Select] = [(rollups, ()), (of_shops, ()), (of_platform, ())]
-    expected = [_compile(rows) for rows in _expected_days(ZoneInfo(state.time_zone))]
-    yield from _compare_sums(PERIOD_KEYS, PERIOD_SUMS, actual, expected, limit, "day")
+    zone = ZoneInfo(state.time_zone)
+    entries = LedgerEntry.objects.annotate(day=TruncDate("happened_at", tzinfo=zone))
+    parents = Case(When(shop_id=0, then="orders"), default=0)
+    actual: list[Rows] = [
+        _period_rollups(state, "day", F("starts_on")),
+        entries.exclude(shop_id=0).values_list("day", "shop_id", "currency", "status", *PERIOD_SUMS),
+        entries.values_list("day", ZERO, "currency", "status", parents, *PERIOD_SUMS[1:]),
+    ]
+    yield from _compare_periods("day", actual, _expected_days(zone), limit)
 
 
-def _expected_days(zone: ZoneInfo) -> "Iterator[QuerySet[Any, Any]]":
+def _period_rollups(state: RollupState, grain: str, start: Any) -> Rows:
+    rollups = PeriodRollup.objects.filter(generation=state.generation, grain=grain)
+    return rollups.values_list(start, "shop_id", "currency", "status", *PERIOD_SUMS)
+
+
+def _longer_periods(state: RollupState, grain: str, start: Any, limit: int) -> Iterator[str]:
+    """Compare months, or all time, with the sum of their days."""
+    actual, expected = _period_rollups(state, grain, F("starts_on")), _period_rollups(state, "day", start)
+    yield from _compare_periods("month from" if grain == "month" else "all time from", [actual], [expected], limit)
+
+
+def _compare_periods(label: str, actual: Iterable[Rows], expected: Iterable[Rows], limit: int) -> Iterator[str]:
+    yield from _compare_sums(label, ("shop", "currency", "status"), PERIOD_SUMS, actual, expected, limit)
+
+
+def _expected_days(zone: ZoneInfo) -> Iterator[Rows]:
     """Yield the sums by day, shop, currency and status that the shop's tables give."""
     parents = Order.objects.filter(parent=None)
     children = Order.objects.filter(parent__isnull=False, parent__parent=None)
@@ -85,104 +101,72 @@ def _expected_days(zone: ZoneInfo) -> "Iterator[QuerySet[Any, Any]]":
     yield _sum_by_day(customers, own_day, ZERO, EMPTY, EMPTY, customers=Count("pk"))
 
 
-def _sum_by_day(
-    rows: "QuerySet[Any]", day: Any, shop: Any, currency: Any, status: Any, **sums: Any
-) -> "QuerySet[Any, Any]":
-    keys = {"k_day": day, "k_shop": shop, "k_currency": currency, "k_status": status}
-    return _group(rows, keys, {f"s_{name}": sums.get(name, ZERO) for name in PERIOD_SUMS})
+def _sum_by_day(rows: Rows, day: Any, shop: Any, currency: Any, status: Any, **sums: Any) -> Rows:
+    return _sum_by((day, shop, currency, status), rows, [sums.get(name, ZERO) for name in PERIOD_SUMS])
 
 
-def _group(rows: "QuerySet[Any]", keys: dict[str, Any], sums: dict[str, Any]) -> "QuerySet[Any, Any]":
-    groups: QuerySet[Any, Any] = rows.order_by().values(**keys).annotate(**sums).values_list(*keys, *sums)
-    return groups
-
-
-def _longer_periods(state: RollupState, grain: str, limit: int) -> Iterator[str]:
-    """Compare months, or all time, with the sum of their days."""
-    rows = "orders, revenue, refunds, customers FROM"
-    where = f"WHERE generation = {state.generation} AND grain ="
-    if grain == "all":
-        start = "'0001-01-01'" if connection.vendor == "sqlite" else "DATE '0001-01-01'"
-    elif connection.vendor == "sqlite":
-        start = "substr(starts_on, 1, 8) || '01'"
-    else:
-        start = "date_trunc('month', starts_on)::date"
-    actual = f"SELECT starts_on, shop_id, currency, status, {rows} {PERIOD_ROLLUPS} {where} '{grain}'"  # nosec B608
-    expected = f"SELECT {start}, shop_id, currency, status, {rows} {PERIOD_ROLLUPS} {where} 'day'"  # nosec B608
-    label = "month from" if grain == "month" else "all time from"
-    yield from _compare_sums(PERIOD_KEYS, PERIOD_SUMS, [(actual, ())], [(expected, ())], limit, label)
+def _sum_by(keys: Sequence[Any], rows: Rows, sums: Sequence[Any]) -> Rows:
+    groups = {f"key_{number}": key for number, key in enumerate(keys)}
+    added = {f"sum_{number}": added for number, added in enumerate(sums)}
+    summed: Rows = rows.order_by().values(**groups).annotate(**added).values_list(*groups, *added)
+    return summed
 
 
 def _products(state: RollupState, limit: int) -> Iterator[str]:
-    columns = "product_id, shop_id, currency, units, stars, reviews"
-    actual: list[Select] = [
-        (f"SELECT {columns} FROM {PRODUCT_ROLLUPS} WHERE generation = {state.generation}", ()),  # noqa: S608  # nosec B608
-        (f"SELECT {columns} FROM {LEDGER} WHERE product_id <> 0", ()),  # noqa: S608  # nosec B608
-    ]
+    columns = ("product_id", "shop_id", "currency", *PRODUCT_SUMS)
+    rollups = ProductRollup.objects.filter(generation=state.generation).values_list(*columns)
+    entries = LedgerEntry.objects.exclude(product_id=0).values_list(*columns)
     sold = OrderLine.objects.filter(
         order__order_status="complete", order__parent__order_status="complete", order__parent__parent=None
     )
-    keys: dict[str, Any] = {
-        "k_product": F("product_id"),
-        "k_shop": F("order__shop_id"),
-        "k_currency": F("order__currency"),
-    }
-    units = _group(sold, keys, {"s_units": Sum("quantity"), "s_stars": ZERO, "s_reviews": ZERO})
-    keys = {"k_product": F("product_id"), "k_shop": ZERO, "k_currency": EMPTY}
-    sums = {"s_units": ZERO, "s_stars": Sum("rating"), "s_reviews": Count("pk")}
-    stars = _group(Review.objects.visible(), keys, sums)
-    yield from _compare_sums(PRODUCT_KEYS, PRODUCT_SUMS, actual, [_compile(units), _compile(stars)], limit, "product")
+    keys = (F("product_id"), F("order__shop_id"), F("order__currency"))
+    units = _sum_by(keys, sold, (Sum("quantity"), ZERO, ZERO))
+    reviews = Review.objects.visible()
+    stars = _sum_by((F("product_id"), ZERO, EMPTY), reviews, (ZERO, Sum("rating"), Count("pk")))
+    yield from _compare_sums("product", ("shop", "currency"), PRODUCT_SUMS, [rollups, entries], [units, stars], limit)
 
 
 def _compare_sums(
-    keys: Sequence[str], sums: Sequence[str], actual: list[Select], expected: list[Select], limit: int, label: str
+    label: str,
+    keys: Sequence[str],
+    sums: Sequence[str],
+    actual: Iterable[Rows],
+    expected: Iterable[Rows],
+    limit: int,
 ) -> Iterator[str]:
-    """Sum both sides by their keys and yield a sentence for each sum that differs."""
-    statement = _comparison_statement(keys, sums, actual, expected, limit)
+    """Sum both sides by what `label` names and by `keys`, and yield a sentence for each sum that differs."""
+    grouping = ", ".join(("first", *keys))
+    names = ", ".join((grouping, *sums))
+    (left, left_values), (right, right_values) = _union(actual), _union(expected)
+    pairs = ", ".join(f"SUM(CASE WHEN is_expected = {side} THEN {name} ELSE 0 END)" for name in sums for side in (0, 1))
+    changed = " OR ".join(f"SUM(CASE WHEN is_expected = 1 THEN {name} ELSE -{name} END) <> 0" for name in sums)
+    statement = f"""
+        WITH actual ({names}) AS ({left}), expected ({names}) AS ({right})
+        SELECT {grouping}, {pairs}
+        FROM (SELECT *, 0 AS is_expected FROM actual UNION ALL SELECT *, 1 FROM expected) AS sides
+        GROUP BY {grouping} HAVING {changed} ORDER BY {grouping} LIMIT {limit}
+        """  # noqa: S608  # nosec B608
     with connection.cursor() as cursor:
-        cursor.execute(statement, [value for _, values in (*actual, *expected) for value in values])
+        cursor.execute(statement, [*left_values, *right_values])
         rows = cursor.fetchall()
-    for row in rows:
-        first, *others = row[: len(keys)]
-        scope = ", ".join(
-            f"{name} {value}" for name, value in zip(keys[1:], others, strict=True) if value not in (0, "")
-        )
-        for index, name in enumerate(sums):
-            is_value, should_be = row[len(keys) + 2 * index :][:2]
+    for first, *others in rows:
+        scope = ", ".join(f"{name} {value}" for name, value in zip(keys, others, strict=False) if value not in (0, ""))
+        for name, is_value, should_be in zip(sums, others[len(keys) :: 2], others[len(keys) + 1 :: 2], strict=True):
             if is_value != should_be:
                 yield f"{label} {first}, {scope or 'the platform'}: {name} is {is_value}, expected {should_be}."
 
 
-def _comparison_statement(
-    keys: Sequence[str], sums: Sequence[str], actual: list[Select], expected: list[Select], limit: int
-) -> str:
-    names = ", ".join((*keys, *sums))
-    sides = [
-        f"SELECT {names}, {side} AS is_expected "  # noqa: S608  # nosec B608
-        f"FROM (SELECT {', '.join(f'NULL AS {name}' for name in names.split(', '))} "
-        f"WHERE FALSE UNION ALL {' UNION ALL '.join(select for select, _ in selects)}) AS side_{side}"
-        for side, selects in ((0, actual), (1, expected))
-    ]
-    pairs = ", ".join(f"SUM(CASE WHEN is_expected = {side} THEN {name} ELSE 0 END)" for name in sums for side in (0, 1))
-    changed = " OR ".join(f"SUM(CASE WHEN is_expected = 1 THEN {name} ELSE -{name} END) <> 0" for name in sums)
-    grouping = ", ".join(keys)
-    return (
-        f"SELECT {grouping}, {pairs} FROM ({' UNION ALL '.join(sides)}) AS sides GROUP BY {grouping} "  # noqa: S608  # nosec B608
-        f"HAVING {changed} ORDER BY {grouping} LIMIT {limit}"
-    )
+def _union(parts: Iterable[Rows]) -> tuple[str, list[Any]]:
+    compiled = [rows.query.sql_with_params() for rows in parts]
+    return " UNION ALL ".join(sql for sql, _ in compiled), [value for _, values in compiled for value in values]
 
 
 def _first_orders(state: RollupState, limit: int) -> Iterator[str]:
     """Compare the first orders of shops, except those of customers with waiting ledger entries."""
-    children = Order.objects.filter(parent__isnull=False, parent__parent=None).order_by()
-    expected = _compile(
-        children.values(k_shop=F("shop_id"), k_customer=F("customer_id"))
-        .annotate(first=Min("parent__created_at"))
-        .values_list("k_shop", "k_customer", "first")
-    )
+    children = Order.objects.filter(parent__isnull=False, parent__parent=None)
+    expected, values = _union([_sum_by((F("shop_id"), F("customer_id")), children, [Min("parent__created_at")])])
     is_aggregated = f"NOT EXISTS (SELECT 1 FROM {LEDGER} WHERE shop_id = shop AND customer_id = customer)"  # noqa: S608  # nosec B608
-    actual = f"{_first_orders_select(state)} AND shop_id > 0"
-    yield from _compare_first_orders((actual, ()), expected, is_aggregated, limit, "shop")
+    yield from _compare_first_orders("shop", state, "shop_id > 0", expected, values, is_aggregated, limit)
 
 
 def _owner_groups(state: RollupState, limit: int) -> Iterator[str]:
@@ -190,22 +174,20 @@ def _owner_groups(state: RollupState, limit: int) -> Iterator[str]:
     if not state.has_current_owner_groups:
         return
     owners = f"SELECT -owner_id FROM {OWNER_GROUP_SHOPS} WHERE generation = {state.generation}"  # noqa: S608  # nosec B608
-    actual = f"{_first_orders_select(state)} AND shop_id IN ({owners})"
     firsts = GROUP_FIRST_ORDERS.format(clause=f"WHERE g.generation = {state.generation}")
     expected = f"SELECT shop_id, customer_id, first_at FROM ({firsts}) AS of_shops"  # noqa: S608  # nosec B608
-    yield from _compare_first_orders((actual, ()), (expected, ()), "TRUE", limit, "owner group")
+    yield from _compare_first_orders("owner group", state, f"shop_id IN ({owners})", expected, [], "TRUE", limit)
 
 
-def _first_orders_select(state: RollupState) -> str:
-    return f"SELECT shop_id, customer_id, first_at FROM {FIRST_ORDERS} WHERE generation = {state.generation}"  # noqa: S608  # nosec B608
-
-
-def _compare_first_orders(actual: Select, expected: Select, where: str, limit: int, label: str) -> Iterator[str]:
-    """Compare two SELECTs of a shop, a customer and the time of the first order."""
+def _compare_first_orders(
+    label: str, state: RollupState, which: str, expected: str, values: Sequence[Any], where: str, limit: int
+) -> Iterator[str]:
+    """Compare some first orders with a SELECT of a shop, a customer and the time of the first order."""
     statement = f"""
-        WITH actual (shop, customer, first_at) AS ({actual[0]}), expected (shop, customer, first_at) AS ({expected[0]})
+        WITH expected (shop, customer, first_at) AS ({expected})
         SELECT shop, customer, MAX(actual_at), MAX(expected_at) FROM (
-            SELECT shop, customer, first_at AS actual_at, NULL AS expected_at FROM actual
+            SELECT shop_id AS shop, customer_id AS customer, first_at AS actual_at, NULL AS expected_at
+            FROM {FIRST_ORDERS} WHERE generation = {state.generation} AND {which}
             UNION ALL SELECT shop, customer, NULL, first_at FROM expected
         ) AS sides
         WHERE {where}
@@ -213,11 +195,6 @@ def _compare_first_orders(actual: Select, expected: Select, where: str, limit: i
         ORDER BY shop, customer LIMIT {limit}
         """  # noqa: S608  # nosec B608
     with connection.cursor() as cursor:
-        cursor.execute(statement, [*actual[1], *expected[1]])
+        cursor.execute(statement, values)
         for shop, customer, actual_at, expected_at in cursor.fetchall():
             yield f"{label} {abs(shop)}, customer {customer}: first order is at {actual_at}, expected {expected_at}."
-
-
-def _compile(rows: "QuerySet[Any, Any]") -> Select:
-    statement, values = rows.query.sql_with_params()
-    return statement, values

@@ -4,7 +4,6 @@ A `source` is a SELECT of the ledger's columns with `%(name)s` placeholders for 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -18,21 +17,19 @@ SUMS = "SUM(orders) AS orders, SUM(revenue) AS revenue, SUM(refunds) AS refunds,
 HAS_SUM = "SUM(orders) <> 0 OR SUM(revenue) <> 0 OR SUM(refunds) <> 0 OR SUM(customers) <> 0"
 
 
-@dataclass(frozen=True, kw_only=True)
-class AggregatedExtent:
-    """The bounds of what a generation contains: entries and orders up to these ids; None means no bound."""
-
-    last_entry_id: int | None = None
-    last_order_id: int | None = None
-
-
-UNBOUNDED = AggregatedExtent()
-
-
 def add(
-    source: str, values: Mapping[str, Any], *, generation: int, time_zone: str, extent: AggregatedExtent = UNBOUNDED
+    source: str,
+    values: Mapping[str, Any],
+    *,
+    generation: int,
+    time_zone: str,
+    last_entry_id: int | None = None,
+    last_order_id: int | None = None,
 ) -> None:
-    """Add the rows of a source to the rollups of a generation, whose days are those of a time zone."""
+    """Add the rows of a source to the rollups of a generation, whose days are those of a time zone.
+
+    The ids bound what the generation contains: entries and orders up to these ids; None means no bound.
+    """
     parameters = {**values, "generation": generation, "time_zone": name_in_sql(time_zone)}
     with connection.cursor() as cursor:
         cursor.execute(_upsert_period_rollups(source), parameters)
@@ -41,9 +38,7 @@ def add(
         cursor.execute(first_orders.pairs_with_lost_orders(source), parameters)
         pairs = cursor.fetchall()
     if pairs:
-        first_orders.recompute(
-            pairs, generation, last_entry_id=extent.last_entry_id, last_order_id=extent.last_order_id
-        )
+        first_orders.recompute(pairs, generation, last_entry_id=last_entry_id, last_order_id=last_order_id)
 
 
 def name_in_sql(time_zone: str) -> str:
