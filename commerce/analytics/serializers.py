@@ -1,14 +1,15 @@
 """Serializers of analytics. Money is a number of major units."""
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from drf_spectacular.utils import extend_schema_serializer
 from rest_framework import serializers
 
+from commerce.analytics.reports.date_ranges import DateRange
 from commerce.analytics.reports.products import CategoryCount, RatedProduct
-from commerce.analytics.reports.results import SalesOverview, SalesTotals
+from commerce.analytics.reports.report import Report
+from commerce.analytics.reports.results import SalesTotals
 from commerce.analytics.reports.sales_figures import DELETED_CUSTOMER
 from commerce.attachments.serializers import AttachmentRecordSerializer
 from commerce.catalog.models import Product
@@ -126,34 +127,39 @@ class OverviewSerializer(SalesTotalsSerializer):
         return _date_fields(required=False) | super().get_fields()
 
 
-def overview_body(overview: SalesOverview) -> dict[str, Any]:
-    """Return the body of GET /analytics."""
-    currency = overview.currency
+def overview_body(report: Report, *, date_range: DateRange | None = None, compare: bool = False) -> dict[str, Any]:
+    """Return the body of GET /analytics; with `compare` also the totals of as many days before `date_range`."""
+    currency, figures = report.scope.currency, report.figures
+    today, week, month, year = report.recent_totals()
     body = {
-        **_totals_body(overview.totals, currency),
-        "totalShops": overview.shops,
-        "totalVendors": overview.vendors,
-        "todaysRevenue": to_number(overview.today.revenue, currency),
+        **_totals_body(report.totals(date_range), currency),
+        "totalShops": report.shops.count(),
+        "totalVendors": report.shops.values("owner").distinct().count() if report.scope.is_platform else 0,
+        "todaysRevenue": to_number(today.revenue, currency),
         "totalYearSaleByMonth": [
-            {"month": name, "total": to_number(revenue, currency)}
-            for name, revenue in zip(MONTHS, overview.revenue_by_month, strict=True)
+            {"month": name, "total": to_number(point.revenue, currency)}
+            for name, point in zip(MONTHS, report.months_of_this_year(), strict=True)
         ],
-        "todayTotalOrderByStatus": _status_counts(overview.today.by_status),
-        "weeklyTotalOrderByStatus": _status_counts(overview.week_by_status),
-        "monthlyTotalOrderByStatus": _status_counts(overview.month_by_status),
-        "yearlyTotalOrderByStatus": _status_counts(overview.year_by_status),
+        "todayTotalOrderByStatus": _status_counts(today.by_status),
+        "weeklyTotalOrderByStatus": _status_counts(week.by_status),
+        "monthlyTotalOrderByStatus": _status_counts(month.by_status),
+        "yearlyTotalOrderByStatus": _status_counts(year.by_status),
         "currency": currency,
-        "currencies": list(overview.currencies),
-        "returningCustomerRate": overview.returning_customer_rate,
-        "asOf": _time(overview.as_of),
-        "pending": overview.as_of is None,
+        "currencies": report.other_currencies(),
+        "returningCustomerRate": figures.returning_customer_rate if figures else None,
+        "asOf": serializers.DateTimeField().to_representation(figures.as_of) if figures else None,
+        "pending": figures is None,
     }
-    if overview.date_range:
-        body |= {"from": overview.date_range.first.isoformat(), "to": overview.date_range.last.isoformat()}
-    if overview.previous and overview.previous_range:
-        days = {"from": overview.previous_range.first.isoformat(), "to": overview.previous_range.last.isoformat()}
-        body["previous"] = days | _totals_body(overview.previous, currency)
+    if date_range:
+        body |= _dates(date_range)
+    if date_range and compare:
+        previous = date_range.previous()
+        body["previous"] = _dates(previous) | _totals_body(report.totals(previous), currency)
     return body
+
+
+def _dates(date_range: DateRange) -> dict[str, str]:
+    return {"from": date_range.first.isoformat(), "to": date_range.last.isoformat()}
 
 
 def _totals_body(totals: SalesTotals, currency: str) -> dict[str, Any]:
@@ -169,10 +175,6 @@ def _totals_body(totals: SalesTotals, currency: str) -> dict[str, Any]:
 
 def _number(minor: int | None, currency: str) -> float | None:
     return None if minor is None else to_number(minor, currency)
-
-
-def _time(at: datetime | None) -> str | None:
-    return None if at is None else serializers.DateTimeField().to_representation(at)
 
 
 def _status_counts(counts: Mapping[str, int]) -> dict[str, int]:

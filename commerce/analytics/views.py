@@ -78,8 +78,7 @@ class OverviewView(AnalyticsView):
     def get(self, request: Request) -> Response:
         compare = parse_compare(request)
         with open_report(self.get_scope(), now=timezone.now()) as report:
-            overview = report.overview(date_range=parse_date_range(request, report.today), compare=compare)
-        return Response(overview_body(overview))
+            return Response(overview_body(report, date_range=parse_date_range(request, report.today), compare=compare))
 
 
 class CategoryProductsView(ProductReportView):

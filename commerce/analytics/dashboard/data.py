@@ -75,12 +75,7 @@ class StatusRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CategorySalesRow:
-    category_id: int
-    category_name: str
-    shop_id: int
-    shop_name: str
-    count: int
+class CategorySalesRow(CategoryCount):
     revenue: int | None
 
 
@@ -171,13 +166,8 @@ class DashboardData:
         previous = self.previous_over_time
         return [
             PeriodRow(
-                first=sums.date_range.first,
-                last=sums.date_range.last,
-                revenue=sums.revenue,
-                placed_revenue=sums.placed_revenue,
-                refunds=sums.refunds,
-                orders=sums.orders,
-                **(_previous_columns(previous[index]) if index < len(previous) else {}),
+                **_period_columns(sums),
+                **(_period_columns(previous[index], "previous_") if index < len(previous) else {}),
             )
             for index, sums in enumerate(self.over_time[:limit])
         ]
@@ -271,12 +261,7 @@ TABLES: Mapping[str, DashboardTable] = {
 SALES_REPORT_TABLES = frozenset({"attribute-sales", "top-products", "top-customers"})
 
 
-def _previous_columns(sums: ColumnSums) -> dict[str, Any]:
-    return {
-        "previous_first": sums.date_range.first,
-        "previous_last": sums.date_range.last,
-        "previous_revenue": sums.revenue,
-        "previous_placed_revenue": sums.placed_revenue,
-        "previous_refunds": sums.refunds,
-        "previous_orders": sums.orders,
-    }
+def _period_columns(sums: ColumnSums, prefix: str = "") -> dict[str, Any]:
+    measures = {name: getattr(sums, name) for name in ("revenue", "placed_revenue", "refunds", "orders")}
+    columns = {"first": sums.date_range.first, "last": sums.date_range.last} | measures
+    return {f"{prefix}{name}": value for name, value in columns.items()}

@@ -4,13 +4,13 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Protocol
 
 from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
 from commerce.analytics.models import PeriodRollup
 from commerce.analytics.reports.date_ranges import MIN_DATE, DateRange, last_days
+from commerce.analytics.reports.results import SeriesPoint
 
 # Longer ranges have columns of the next unit.
 MAX_DAY_COLUMN_DAYS, MAX_WEEK_COLUMN_DAYS, MAX_MONTH_COLUMNS = 45, 190, 60
@@ -21,22 +21,6 @@ NEXT_FIRST_DAY: Mapping[str, Callable[[date], date]] = {
     "month": lambda day: date(day.year + day.month // 12, day.month % 12 + 1, 1),
     "year": lambda day: date(day.year + 1, 1, 1),
 }
-
-
-class PeriodSums(Protocol):
-    """Sums of the day or month that begins on `starts_on`."""
-
-    @property
-    def starts_on(self) -> date: ...
-
-    @property
-    def revenue(self) -> int: ...
-
-    @property
-    def refunds(self) -> int: ...
-
-    @property
-    def orders(self) -> int: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +85,7 @@ def _unit_for(date_range: DateRange) -> str:
 
 
 def sum_by_column(
-    points: Sequence[PeriodSums], columns: ChartColumns, placed_by_day: Mapping[date, int] | None = None
+    points: Sequence[SeriesPoint], columns: ChartColumns, placed_by_day: Mapping[date, int] | None = None
 ) -> list[ColumnSums]:
     """Return the sums of each column; a month that begins before the first column counts in the first."""
     first_days = [date_range.first for date_range in columns.ranges]
@@ -126,7 +110,7 @@ def sum_by_column(
     ]
 
 
-def trim_empty_start(points: Sequence[PeriodSums], date_range: DateRange) -> DateRange | None:
+def trim_empty_start(points: Sequence[SeriesPoint], date_range: DateRange) -> DateRange | None:
     """Return the range from the first point with any sum on, or None without one."""
     for point in points:
         if point.revenue or point.refunds or point.orders:

@@ -1,7 +1,7 @@
 """A report on the sales of a scope: totals, series over time, and shops.
 
 with open_report(scope_for_user(user, shop_id=7), now=timezone.now()) as report:
-    overview = report.overview()
+    totals = report.totals()
 """
 
 from collections import Counter, defaultdict
@@ -17,7 +17,7 @@ from django.db.models.functions import TruncDate
 from commerce.analytics.models import LedgerEntry, PeriodRollup, RollupState
 from commerce.analytics.reports.date_ranges import DateRange, last_days, local_date
 from commerce.analytics.reports.new_customers import count_new_customers
-from commerce.analytics.reports.results import SalesOverview, SalesTotals, SeriesPoint, ShopTotals
+from commerce.analytics.reports.results import SalesTotals, SeriesPoint, ShopTotals
 from commerce.analytics.reports.sales_figures import SalesFigures, average
 from commerce.analytics.reports.sales_reports import read_sales_report
 from commerce.analytics.reports.scopes import PLATFORM_SHOP_ID, ReportScope
@@ -66,31 +66,19 @@ class Report:
         self._has_owner_groups = state.has_current_owner_groups
         self.today = local_date(self.zone, now)
 
-    def overview(self, *, date_range: DateRange | None = None, compare: bool = False) -> SalesOverview:
-        """Return the overview; with `compare` also the totals of as many days before `date_range`."""
-        recent = self._rows(last_days(MONTH_DAYS, self.today), day_by_day=True)
-        week = last_days(WEEK_DAYS, self.today)
-        year = self._total_rows(last_days(YEAR_DAYS, self.today))
-        previous = date_range.previous() if date_range and compare else None
-        months = self.series(_calendar_year(self.today), by=PeriodRollup.Grain.MONTH)
-        return SalesOverview(
-            currency=self.scope.currency,
-            currencies=self.other_currencies(),
-            date_range=date_range,
-            totals=self.totals(date_range),
-            previous_range=previous,
-            previous=self.totals(previous) if previous else None,
-            shops=self._shops.count(),
-            vendors=self._shops.values("owner").distinct().count() if self.scope.is_platform else 0,
-            today=_add_rows([row for row in recent if row[0] == self.today]),
-            year=self.today.year,
-            revenue_by_month=[month.revenue for month in months],
-            week_by_status=_add_rows([row for row in recent if row[0] >= week.first]).by_status,
-            month_by_status=_add_rows(recent).by_status,
-            year_by_status=_add_rows(year).by_status,
-            returning_customer_rate=self.figures.returning_customer_rate if self.figures else None,
-            as_of=self.figures.as_of if self.figures else None,
+    def recent_totals(self) -> tuple[SalesTotals, SalesTotals, SalesTotals, SalesTotals]:
+        """Return the totals of today and of the last 7, 30 and 365 days, without those of the sales report."""
+        recent, week = self._rows(last_days(MONTH_DAYS, self.today), day_by_day=True), last_days(WEEK_DAYS, self.today)
+        return (
+            _add_rows([row for row in recent if row[0] == self.today]),
+            _add_rows([row for row in recent if row[0] >= week.first]),
+            _add_rows(recent),
+            _add_rows(self._total_rows(last_days(YEAR_DAYS, self.today))),
         )
+
+    def months_of_this_year(self) -> list[SeriesPoint]:
+        first, last = self.today.replace(month=1, day=1), self.today.replace(month=12, day=31)
+        return self.series(DateRange(first, last), by=PeriodRollup.Grain.MONTH)
 
     def totals(self, date_range: DateRange | None = None) -> SalesTotals:
         """Return the totals of some days, or of all time with the new customers of the last 30 days."""
@@ -161,7 +149,7 @@ class Report:
         return sorted(code for code in counts if counts[code] and code not in ("", self.scope.currency))
 
     @property
-    def _shops(self) -> "QuerySet[Shop]":
+    def shops(self) -> "QuerySet[Shop]":
         return Shop.objects.all() if self.scope.shop_ids is None else Shop.objects.filter(pk__in=self.scope.shop_ids)
 
     @property
@@ -239,10 +227,6 @@ def _add_rows(rows: Sequence[Row]) -> SalesTotals:
         orders=sum(by_status.values()),
         by_status=by_status,
     )
-
-
-def _calendar_year(today: date) -> DateRange:
-    return DateRange(today.replace(month=1, day=1), today.replace(month=12, day=31))
 
 
 def _period_start(day: date, by: str) -> date:

@@ -1,10 +1,8 @@
 """Results of a report. Money is in minor units of the report's currency."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
-
-from commerce.analytics.reports.date_ranges import DateRange
+from datetime import date
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,31 +19,6 @@ class SalesTotals:
     by_status: Mapping[str, int] = field(default_factory=dict)
     average_order_value: int | None = None
     placed_revenue: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class SalesOverview:
-    """The result of GET /analytics. `totals` are of `date_range`, or of all time without one.
-
-    `returning_customer_rate` and `as_of` are those of the sales report: None while it is pending.
-    """
-
-    currency: str
-    currencies: Sequence[str]
-    date_range: DateRange | None
-    totals: SalesTotals
-    previous_range: DateRange | None
-    previous: SalesTotals | None
-    shops: int
-    vendors: int
-    today: SalesTotals
-    year: int
-    revenue_by_month: Sequence[int]
-    week_by_status: Mapping[str, int]
-    month_by_status: Mapping[str, int]
-    year_by_status: Mapping[str, int]
-    returning_customer_rate: float | None
-    as_of: datetime | None
 
 
 @dataclass(frozen=True, kw_only=True)

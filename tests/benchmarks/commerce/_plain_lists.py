@@ -122,7 +122,7 @@ def order(row: Order, lines: Iterable[OrderLine], request: HttpRequest) -> dict[
 def analytics(request: HttpRequest) -> HttpResponse:
     scope = scope_for_user(User.objects.filter(role="SUPER_ADMIN").first(), shop_id=None, currency=settings.CURRENCY)
     with open_report(scope, now=timezone.now()) as report:
-        return answer(overview_body(report.overview(date_range=None, compare=False)))
+        return answer(overview_body(report))
 
 
 def page(rows: list[dict[str, Any]], total: int, request: HttpRequest) -> HttpResponse:
