@@ -9,9 +9,8 @@ import threading
 import time
 from bisect import insort
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import redis
 import structlog
@@ -100,8 +99,7 @@ return reply
 """
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """An entry of a counter with this limit. It counts with its weight for some seconds, unless it is changed."""
 
     counter: str
@@ -110,8 +108,7 @@ class Entry:
     weight: int = 1
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """The new weight of an entry, and the seconds until its end from now. Without either the entry ends."""
 
     entry_id: str
@@ -120,8 +117,7 @@ class Change:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Count:
+class Count(NamedTuple):
     """The state of a counter after `add`.
 
     fits: whether the entry is within the counter's limit. used: the weights that count, with the entry's if it was
