@@ -209,6 +209,16 @@ class CategorySalesSerializer(CategorySerializer):
         return _number(find(row.category_id, row.shop_id), self.context["currency"]) if find else None
 
 
+def _price(name: str, help_text: str, *, allow_null: bool = True) -> MoneyField:
+    return MoneyField(
+        source=f"product.{name}",
+        currency_source="product.currency",
+        read_only=True,
+        allow_null=allow_null,
+        help_text=help_text,
+    )
+
+
 class TopRatedSerializer(serializers.Serializer[Any]):
     """A product with its rating."""
 
@@ -222,33 +232,10 @@ class TopRatedSerializer(serializers.Serializer[Any]):
         choices=Product.Kind.choices,
         help_text="`simple`, or `variable` for a product with variations.",
     )
-    price = MoneyField(
-        source="product.price",
-        currency_source="product.currency",
-        read_only=True,
-        help_text="Regular price of a simple product, in major units.",
-    )
-    sale_price = MoneyField(
-        source="product.sale_price",
-        currency_source="product.currency",
-        read_only=True,
-        allow_null=True,
-        help_text="Reduced price, in major units; null without one.",
-    )
-    min_price = MoneyField(
-        source="product.min_price",
-        currency_source="product.currency",
-        read_only=True,
-        allow_null=True,
-        help_text="Lowest price of the product or its variations, in major units.",
-    )
-    max_price = MoneyField(
-        source="product.max_price",
-        currency_source="product.currency",
-        read_only=True,
-        allow_null=True,
-        help_text="Highest price of the product or its variations, in major units.",
-    )
+    price = _price("price", "Regular price of a simple product, in major units.", allow_null=False)
+    sale_price = _price("sale_price", "Reduced price, in major units; null without one.")
+    min_price = _price("min_price", "Lowest price of the product or its variations, in major units.")
+    max_price = _price("max_price", "Highest price of the product or its variations, in major units.")
     image = AttachmentRecordSerializer(
         source="product.image", read_only=True, allow_null=True, help_text="Image of the product; null without one."
     )
