@@ -19,5 +19,12 @@ def now(db: None) -> Iterator[datetime]:
 
 
 @pytest.fixture
+def running_clock() -> Iterator[None]:
+    """Set the clock to NOW and let it run, so that no test begins on one day and ends on the next."""
+    with time_machine.travel(NOW, tick=True):
+        yield
+
+
+@pytest.fixture
 def market(now: datetime) -> Market:
     return make_market()

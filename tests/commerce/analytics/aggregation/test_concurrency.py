@@ -42,7 +42,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(600)]
 
 
 @pytest.fixture
-def shared_market(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Market:
+def shared_market(transactional_db: None, running_clock: None, monkeypatch: pytest.MonkeyPatch) -> Market:
     if connection.vendor == "sqlite":  # on a busy machine a writer may keep others waiting for long
         monkeypatch.setitem(connection.settings_dict["OPTIONS"], "timeout", 120)
     return make_market()

@@ -34,7 +34,7 @@ def change_column_length(length: int) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_table_rebuilt_by_a_migration_gets_its_triggers_back():
+def test_a_table_rebuilt_by_a_migration_gets_its_triggers_back(running_clock: None):
     market, now = make_market(), timezone.now()
     make_order(market.customers[0], market.products, at=now)
     aggregate_ledger(now=now)
@@ -69,7 +69,7 @@ def test_migrating_another_database_keeps_the_triggers():
 
 
 @pytest.mark.django_db
-def test_orders_older_than_the_ledger_are_counted():
+def test_orders_older_than_the_ledger_are_counted(running_clock: None):
     market, now = make_market(), timezone.now()
     triggers.remove()
     make_order(market.customers[0], market.products, at=now)
