@@ -75,23 +75,15 @@ class HistoryEvent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistoryCounts:
-    """Numbers of the items of a history by what has become of them."""
-
-    items: int
-    waiting: int
-    hidden: int
-    taken_down: int
-    appealed: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class HistoryPage:
-    """A page of a history. `hidden` are the items that are hidden now; `older` is where the next page begins."""
+    """A page of a history. `hidden` are the items that are hidden now; `older` is where the next page begins.
+
+    `counts` are the numbers of the items by what has become of them.
+    """
 
     events: Sequence[HistoryEvent]
     older: HistoryCursor | None
-    counts: HistoryCounts
+    counts: Mapping[str, int]
     hidden: Sequence[Case]
     is_cut: bool
 
@@ -202,17 +194,18 @@ def _page(
         *(events(kind, rows) for kind, rows in sources.items()), key=lambda event: event.cursor, reverse=True
     )
     found = list(islice(ordered, PAGE_SIZE + 1))
+    hidden = [case for case in shown if case.hiding != Case.Hiding.NONE]
     return HistoryPage(
         events=_with_texts(found[:PAGE_SIZE]),
         older=found[PAGE_SIZE - 1].cursor if len(found) > PAGE_SIZE else None,
-        counts=HistoryCounts(
-            items=len(shown),
-            waiting=sum(case.is_waiting for case in shown),
-            hidden=sum(case.hiding != Case.Hiding.NONE for case in shown),
-            taken_down=sum(case.state in (Case.State.ACCEPTED, Case.State.APPEALED) for case in shown),
-            appealed=sum(case.state == Case.State.APPEALED for case in shown),
-        ),
-        hidden=[case for case in shown if case.hiding != Case.Hiding.NONE],
+        counts={
+            "reported": len(shown),
+            "waiting": sum(case.is_waiting for case in shown),
+            "hidden": len(hidden),
+            "taken_down": sum(case.state in (Case.State.ACCEPTED, Case.State.APPEALED) for case in shown),
+            "appealed": sum(case.state == Case.State.APPEALED for case in shown),
+        },
+        hidden=hidden,
         is_cut=len(cases) > MAX_CASES,
     )
 
