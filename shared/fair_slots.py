@@ -74,7 +74,8 @@ class FairSlots:
             self._held[user] -= 1
             if not self._held[user]:
                 del self._held[user]
-            while following := next(filter(self._may_take, self._queues), None):  # two, if the user holds none now
+            # Two, if the user holds none now. A user may be an empty string.
+            while (following := next(filter(self._may_take, self._queues), None)) is not None:
                 self._take(following)
                 queue = self._queues.pop(following)
                 queue.popleft().set()

@@ -32,6 +32,20 @@ def test_n11_users_take_turns_however_many_jobs_one_of_them_has_waiting():
     assert len(order) == 33
 
 
+def test_n11_jobs_of_no_user_take_turns_too():
+    slots = FairSlots(1, max_waiting_per_user=100)
+
+    def work() -> str:
+        with slots.acquire("", timeout_s=60):
+            return "done"
+
+    with ThreadPoolExecutor(1) as threads:
+        with slots.acquire("", timeout_s=60):
+            job = threads.submit(work)
+            wait_until_waiting(slots, 1)
+        assert job.result(30) == "done"
+
+
 def test_n11_a_user_with_too_many_waiting_jobs_is_refused_at_once_and_others_are_not():
     slots = FairSlots(1, max_waiting_per_user=2)
 

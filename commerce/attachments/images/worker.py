@@ -13,6 +13,7 @@ import resource
 import signal
 import socket
 import sys
+import warnings
 from typing import Any
 
 from PIL import AvifImagePlugin, GifImagePlugin, JpegImagePlugin, PngImagePlugin, WebPImagePlugin  # noqa: F401
@@ -35,6 +36,7 @@ def main() -> None:
     """Fork a child for each job that arrives on the socket, until it closes."""
     jobs = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for children: the client reads the end of its socket
+    warnings.simplefilter("ignore", UserWarning)  # of Pillow, about what is wrong with an image
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the client, and its end closes the socket
     parent = os.getpid()
     while True:
