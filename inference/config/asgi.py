@@ -20,7 +20,11 @@ from shared.serving.asgi.threads import ThreadReuseMiddleware  # noqa: E402
 from shared.serving.asgi.wrapper import wrap  # noqa: E402
 
 body_limit = authenticated_body_limits(
-    {("POST", "/v1/files"): "MAX_UPLOAD_BYTES", ("POST", "/batch"): "MAX_BATCH_BYTES"}
+    {
+        ("POST", "/v1/files"): "MAX_UPLOAD_BYTES",
+        ("POST", "/v1/uploads/[^/]+/parts"): "MAX_PART_BODY_BYTES",
+        ("POST", "/batch"): "MAX_BATCH_BYTES",
+    }
 )
 password_limited = PasswordConcurrencyMiddleware(django_application, paths=["/admin/login/"])
 router = ProtocolTypeRouter({"http": ThreadReuseMiddleware(password_limited), "websocket": websocket_router})

@@ -1,4 +1,4 @@
-"""Rows of files. The content is in the storage, under a generated name."""
+"""Rows of files and of uploads. The content is in the storage, under a generated name."""
 
 from typing import Self
 
@@ -16,8 +16,39 @@ class FileQuerySet(models.QuerySet["StoredFile"]):
         return self.filter(owner=user, status=StoredFile.Status.STORED)
 
 
+class Upload(models.Model):
+    """A file that comes in parts. They become the file when the upload is completed.
+
+    size: bytes of the file, as announced; they count as stored from the beginning.
+    retention_seconds: how long the file is kept, or None for the setting.
+    """
+
+    class Status(models.TextChoices):
+        PENDING = "pending"
+        COMPLETING = "completing"  # the file is being made of the parts
+        COMPLETED = "completed"
+        CANCELLED = "cancelled"
+
+    upload_id = models.CharField(max_length=40, unique=True, editable=False)
+    owner = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    name = models.CharField(max_length=255)
+    size = models.PositiveBigIntegerField()
+    retention_seconds = models.PositiveIntegerField(null=True)
+    status = models.CharField(max_length=10, choices=Status, default=Status.PENDING)
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return self.upload_id
+
+
 class StoredFile(models.Model):
-    """A file. Its row is created before its content and deleted after it, so that no content is without a row.
+    """A file, or a part of an upload, which stays invisible.
+
+    Its row is created before its content and deleted after it, so that no content is without a row.
 
     expires_at: when the sweeper acts on it. Interrupted uploads and expired files become deleted; of deleted files the
     sweeper removes content and row.
@@ -42,6 +73,9 @@ class StoredFile(models.Model):
     status = models.CharField(max_length=10, choices=Status, default=Status.STORING)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
+    upload = models.ForeignKey(
+        Upload, null=True, on_delete=models.PROTECT, related_name="parts", help_text="The upload of a part."
+    )
 
     objects = FileQuerySet.as_manager()
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from inference.files.models import StoredFile
+from inference.files.models import StoredFile, Upload
 from inference.files.services import DELETED_RETENTION, delete_file
 from shared.accounts.models import User
 from shared.personal_data import PersonalDataRule
@@ -21,4 +21,9 @@ def _erase(user: User, now: datetime) -> None:
     files.update(name="")
 
 
-RULES = (PersonalDataRule(StoredFile, "owner", _erase),)
+def _erase_uploads(user: User, now: datetime) -> None:
+    """End the uploads and clear their names; the sweeper deletes the rows."""
+    Upload.objects.filter(owner=user).update(name="", status=Upload.Status.CANCELLED, expires_at=now)
+
+
+RULES = (PersonalDataRule(StoredFile, "owner", _erase), PersonalDataRule(Upload, "owner", _erase_uploads))

@@ -19,10 +19,10 @@ from django.core.files import File
 from django.core.files.storage import default_storage
 from django.core.files.uploadedfile import UploadedFile
 from django.db import connection, transaction
-from django.db.models import Sum
+from django.db.models import QuerySet, Sum
 
 from inference.access.responses import ObjectNotFound
-from inference.files.models import StoredFile
+from inference.files.models import StoredFile, Upload
 from shared.accounts.models import User
 from shared.accounts.services import lock_active_user
 from shared.api.errors import ApiError
@@ -43,16 +43,16 @@ def upload_file(
     Raises ApiError 413 for a file that is too large or exceeds the owner's storage or MAX_FILES_PER_USER, and 503 if
     storing takes too long.
     """
-    if content.size is None or content.size > settings.MAX_FILE_BYTES:
-        message = f"`file` must have at most {settings.MAX_FILE_BYTES} bytes. Split the file."
-        raise ApiError(413, message, details={"field": "file"})
+    require_file_size(content.size, field="file")
     with transaction.atomic():
         lock_active_user(owner)  # concurrent uploads of one user are counted one after the other
-        _require_fewer_files(owner)
+        require_fewer_files(owner)
         purpose = StoredFile.Purpose.BATCH
-        file = _create_row(owner=owner, purpose=purpose, name=content.name or "", size=content.size, now=now)
-    _require_storage(file)
-    _store(file, content)
+        file = create_row(owner=owner, purpose=purpose, name=content.name or "", size=content.size, now=now)
+    if not has_storage(owner):  # its row is counted already, so that concurrent uploads share no free space
+        file.delete()
+        raise storage_error("file")
+    store(file, content)
     finish_file(file=file, expires_at=now + (retention or settings.BATCH_RETENTION))
     return file
 
@@ -66,8 +66,8 @@ def write_file(*, owner: User, name: str, lines: Iterable[bytes], now: datetime)
         for line in lines:
             content.write(line)
         size = content.tell()
-        file = _create_row(owner=owner, purpose=StoredFile.Purpose.BATCH_OUTPUT, name=name, size=size, now=now)
-        _store(file, content)
+        file = create_row(owner=owner, purpose=StoredFile.Purpose.BATCH_OUTPUT, name=name, size=size, now=now)
+        store(file, content)
     return file
 
 
@@ -123,31 +123,46 @@ def sweep_files(*, now: datetime) -> int:
     due.exclude(status=deleted).update(status=deleted, expires_at=now + DELETED_RETENTION)
     removed = [file.pk for file in due.filter(status=deleted)[:MAX_PER_SWEEP] if _remove_content(file.path)]
     StoredFile.objects.filter(pk__in=removed, status=deleted).delete()
+    Upload.objects.filter(expires_at__lte=now, parts=None).delete()
     return len(removed)
 
 
-def _require_fewer_files(owner: User) -> None:
-    if StoredFile.objects.filter(owner=owner).exclude(status=StoredFile.Status.DELETED).count() >= MAX_FILES_PER_USER:
+def require_file_size(size: int | None, *, field: str) -> None:
+    """Raise ApiError 413 for a file that is too large."""
+    if size is None or size > settings.MAX_FILE_BYTES:
+        message = f"`{field}` must have at most {settings.MAX_FILE_BYTES} bytes. Split the file."
+        raise ApiError(413, message, details={"field": field})
+
+
+def require_fewer_files(owner: User) -> None:
+    """Raise ApiError 413 if the owner has as many files and pending uploads as are allowed."""
+    files = StoredFile.objects.filter(owner=owner, upload=None).exclude(status=StoredFile.Status.DELETED)
+    if files.count() + _pending_uploads(owner).count() >= MAX_FILES_PER_USER:
         message = f"You have {MAX_FILES_PER_USER} files, the maximum: 0 are left. Delete some and try again."
         raise ApiError(413, message, details={"field": "file"})
 
 
-def _require_storage(file: StoredFile) -> None:
-    """Raise ApiError 413 and delete the row if the owner's files exceed their storage.
-
-    The row is already counted, so that concurrent uploads cannot share the same free space.
-    """
-    files = StoredFile.objects.filter(owner=file.owner).exclude(status=StoredFile.Status.DELETED)
-    if files.aggregate(size=Sum("size"))["size"] > settings.MAX_FILE_BYTES_PER_USER:
-        file.delete()
-        message = (
-            f"Your files may take up to {settings.MAX_FILE_BYTES_PER_USER} bytes together. Delete some and try again."
-        )
-        raise ApiError(413, message, details={"field": "file"})
+def has_storage(owner: User) -> bool:
+    """Return whether the owner's files, and those that their uploads announce, are within their storage."""
+    files = StoredFile.objects.filter(owner=owner, upload=None).exclude(status=StoredFile.Status.DELETED)
+    taken = [rows.aggregate(size=Sum("size"))["size"] or 0 for rows in (files, _pending_uploads(owner))]
+    return bool(sum(taken) <= settings.MAX_FILE_BYTES_PER_USER)
 
 
-def _create_row(*, owner: User, purpose: StoredFile.Purpose, name: str, size: int, now: datetime) -> StoredFile:
-    return StoredFile.objects.create(
+def storage_error(field: str) -> ApiError:
+    message = f"Your files may take up to {settings.MAX_FILE_BYTES_PER_USER} bytes together. Delete some and try again."
+    return ApiError(413, message, details={"field": field})
+
+
+def _pending_uploads(owner: User) -> "QuerySet[Upload]":
+    return Upload.objects.filter(owner=owner, status=Upload.Status.PENDING)
+
+
+def create_row(
+    *, owner: User, purpose: StoredFile.Purpose, name: str, size: int, now: datetime, **more: Any
+) -> StoredFile:
+    """Create the row of a file whose content follows."""
+    values = dict(
         file_id=f"file-{secrets.token_hex(12)}",
         owner=owner,
         purpose=purpose,
@@ -156,9 +171,11 @@ def _create_row(*, owner: User, purpose: StoredFile.Purpose, name: str, size: in
         created_at=now,
         expires_at=now + MAX_STORING_TIME,
     )
+    return StoredFile.objects.create(**values | more)
 
 
-def _store(file: StoredFile, content: "IO[bytes] | File[Any]") -> None:
+def store(file: StoredFile, content: "IO[bytes] | File[Any]") -> None:
+    """Write the content of a row. If that fails, neither remains."""
     content.seek(0)
     _close_connection()
     try:

@@ -1,6 +1,8 @@
 """Views of /v1/files: upload, list, read and delete files. Uploads are spooled to disk, and downloads are streamed."""
 
 import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, cast
 from urllib.parse import quote
@@ -52,8 +54,8 @@ async def upload_file(call: OperationCall[None]) -> FileObject:
 
 
 def _upload(call: OperationCall[None]) -> StoredFile:
-    try:
-        fields, content = _parse_multipart(call.request)
+    with full_disk_is_503():
+        fields, content = parse_multipart(call.request, FILE_FIELD)
         form = parse_upload_form(fields)
         return services.upload_file(
             owner=call.caller.user,
@@ -61,6 +63,13 @@ def _upload(call: OperationCall[None]) -> StoredFile:
             retention=timedelta(seconds=form.seconds) if form.seconds else None,
             now=timezone.now(),
         )
+
+
+@contextmanager
+def full_disk_is_503() -> Iterator[None]:
+    """Raise ApiError 503 for a write that finds no disk space."""
+    try:
+        yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             logger.error("disk_full")
@@ -69,8 +78,8 @@ def _upload(call: OperationCall[None]) -> StoredFile:
         raise
 
 
-def _parse_multipart(request: HttpRequest) -> "tuple[dict[str, str], UploadedFile[Any]]":
-    """Return the form's fields and its file.
+def parse_multipart(request: HttpRequest, field: str) -> "tuple[dict[str, str], UploadedFile[Any]]":
+    """Return the form's fields, and its file from this field.
 
     Raises ApiError 415, 413, or 400 for a malformed form; InvalidRequest unless it has exactly one file with content.
     """
@@ -79,7 +88,7 @@ def _parse_multipart(request: HttpRequest) -> "tuple[dict[str, str], UploadedFil
     if (request.content_params or {}).get("charset", "utf-8").lower() not in ("utf-8", "utf8"):
         raise ApiError(415, "The form must be encoded in UTF-8. Leave charset out of Content-Type.")
     try:
-        fields, files = request.POST.dict(), request.FILES.getlist(FILE_FIELD)
+        fields, files = request.POST.dict(), request.FILES.getlist(field)
     except MultiPartParserError as error:
         raise ApiError(400, f"The form cannot be parsed: {error}.") from None
     except RequestDataTooBig:
@@ -88,9 +97,9 @@ def _parse_multipart(request: HttpRequest) -> "tuple[dict[str, str], UploadedFil
     except TooManyFilesSent:
         files = []
     if len(files) != 1:
-        raise InvalidRequest("`file` must be exactly one part with a file name.", field=FILE_FIELD)
+        raise InvalidRequest(f"`{field}` must be exactly one part with a file name.", field=field)
     if not files[0].size:
-        raise InvalidRequest("`file` must not be empty.", field=FILE_FIELD)
+        raise InvalidRequest(f"`{field}` must not be empty.", field=field)
     return {name: str(value) for name, value in fields.items()}, files[0]
 
 

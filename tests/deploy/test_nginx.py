@@ -214,11 +214,14 @@ def test_body_limits_leave_the_413_of_the_shop_to_the_shop(tmp_path: Path):
 
 
 def test_body_limits_leave_the_413_of_the_model_server_to_the_model_server(tmp_path: Path):
-    limits = read_settings("inference", tmp_path, "MAX_BODY_BYTES", "MAX_UPLOAD_BYTES", "MAX_BATCH_BYTES")
+    limits = read_settings(
+        "inference", tmp_path, *("MAX_BODY_BYTES", "MAX_UPLOAD_BYTES", "MAX_PART_BODY_BYTES", "MAX_BATCH_BYTES")
+    )
     expected = {
         "/": limits["MAX_BODY_BYTES"],
         "/batch": limits["MAX_BATCH_BYTES"],
         "/v1/files": limits["MAX_UPLOAD_BYTES"],
+        "/v1/uploads/": limits["MAX_PART_BODY_BYTES"],
     }
     assert body_limits("models.example.com") == {path: limit + MIB for path, limit in expected.items()}
 

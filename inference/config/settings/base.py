@@ -120,6 +120,7 @@ MAX_RESPONSE_BYTES_PER_USER = env.bytes("STOA_MAX_RESPONSE_BYTES_PER_USER")
 MAX_FILE_BYTES = env.bytes("STOA_MAX_FILE_BYTES")
 MAX_FILE_BYTES_PER_USER = env.bytes("STOA_MAX_FILE_BYTES_PER_USER")
 MAX_UPLOAD_BYTES = MAX_FILE_BYTES + 1024 * 1024
+MAX_PART_BODY_BYTES = 65 * 1024 * 1024  # a part of 64 MiB and its form
 MEDIA_ROOT = env.str("STOA_FILES_DIR") or VAR_DIR / "files"
 if FILES_BUCKET := env.str("STOA_FILES_BUCKET"):
     # Files that are read are spooled to disk; the library's default is memory.

@@ -1,5 +1,6 @@
 """Larger body limits of some routes, for authenticated clients only, decided before the body is read."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 
 from django.conf import settings
@@ -15,14 +16,14 @@ Route = tuple[str, str]
 def authenticated_body_limits(routes: Mapping[Route, str]) -> Callable[[Scope], Awaitable[int]]:
     """Return a `body_cap` for `shared.serving.asgi.wrapper.wrap`.
 
-    `routes` maps method and path to the name of the setting with the limit in bytes. The function raises
+    `routes` maps method and regular expression of the path to the name of the setting with the limit in bytes. The function raises
     NotAuthenticated for a large Content-Length without a valid credential. Without Content-Length and credential, the
     ordinary limit applies.
     """
 
     async def body_cap(scope: Scope) -> int:
         ordinary: int = settings.MAX_BODY_BYTES
-        setting = routes.get((scope["method"], scope["path"]))
+        setting = next((name for route, name in routes.items() if _is_route(route, scope)), None)
         if setting is None:
             return ordinary
         largest: int = max(ordinary, getattr(settings, setting))
@@ -38,6 +39,11 @@ def authenticated_body_limits(routes: Mapping[Route, str]) -> Callable[[Scope], 
         return largest
 
     return body_cap
+
+
+def _is_route(route: Route, scope: Scope) -> bool:
+    method, path = route
+    return bool(scope["method"] == method and re.fullmatch(path, scope["path"]))
 
 
 def _require_credential(scope: Scope) -> None:

@@ -1,0 +1,172 @@
+"""Services of uploads. An upload that is not completed within UPLOAD_LIFETIME is deleted with its parts."""
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+from django.conf import settings
+from django.core.files.storage import default_storage
+from django.core.files.uploadedfile import UploadedFile
+from django.db import transaction
+from django.db.models import Sum
+
+from inference.access.responses import ObjectNotFound
+from inference.engine import InvalidRequest
+from inference.files.models import StoredFile, Upload
+from inference.files.services import (
+    create_row,
+    finish_file,
+    has_storage,
+    require_fewer_files,
+    require_file_size,
+    storage_error,
+    store,
+)
+from shared.accounts.models import User
+from shared.accounts.services import lock_active_user
+from shared.api.errors import ApiError
+
+UPLOAD_LIFETIME = timedelta(hours=1)
+MAX_PART_BYTES = 64 * 1024 * 1024
+MAX_PARTS = 1000
+MAX_TIMES_SENT = 2  # a part is sent again if its response is lost
+COPY_BYTES = 1024 * 1024
+Status = Upload.Status
+
+
+@transaction.atomic
+def create_upload(*, owner: User, name: str, size: int, retention: timedelta | None, now: datetime) -> Upload:
+    """Create an upload. Raise ApiError 413 for a file that is too large or exceeds the owner's storage."""
+    require_file_size(size, field="bytes")
+    lock_active_user(owner)
+    require_fewer_files(owner)
+    upload = Upload.objects.create(
+        upload_id=f"upload_{secrets.token_hex(12)}",
+        owner=owner,
+        name=name,
+        size=size,
+        retention_seconds=round(retention.total_seconds()) if retention else None,
+        created_at=now,
+        expires_at=now + UPLOAD_LIFETIME,
+    )
+    if not has_storage(owner):
+        raise storage_error("bytes")
+    return upload
+
+
+def add_part(*, owner: User, upload_id: str, content: "UploadedFile[Any]", now: datetime) -> StoredFile:
+    """Store a part. Parts may come in any order and at once.
+
+    Raise ApiError 404, 409 for an upload that has ended, and 413 for far more bytes than it announced.
+    """
+    size = content.size or 0
+    if size > MAX_PART_BYTES:
+        raise ApiError(413, f"`data` must have at most {MAX_PART_BYTES} bytes.", details={"field": "data"})
+    with transaction.atomic():
+        upload = _lock_pending(owner, upload_id, now)
+        parts = upload.parts.exclude(status=StoredFile.Status.DELETED)
+        received = parts.aggregate(size=Sum("size"))["size"] or 0
+        if received + size > MAX_TIMES_SENT * upload.size:
+            message = f"The parts have {received + size} bytes in all, and the upload was created for {upload.size}."
+            raise ApiError(413, f"{message} Create another one.", details={"field": "data"})
+        if parts.count() >= MAX_PARTS:
+            raise ApiError(413, f"An upload has at most {MAX_PARTS} parts.", details={"field": "data"})
+        part = create_row(
+            owner=owner,
+            purpose=StoredFile.Purpose.BATCH,
+            name="",
+            size=size,
+            now=now,
+            upload=upload,
+            file_id=f"part_{secrets.token_hex(12)}",
+        )
+    store(part, content)
+    # Not visible, but whole: the time until it is swept is that of the upload.
+    if not StoredFile.objects.filter(pk=part.pk, status=StoredFile.Status.STORING).update(expires_at=upload.expires_at):
+        raise ApiError(503, "Storing the part took too long. Try again.", headers={"Retry-After": "1"})
+    return part
+
+
+def complete_upload(
+    *, owner: User, upload_id: str, part_ids: Sequence[str], md5: str, now: datetime
+) -> tuple[Upload, StoredFile]:
+    """Make the file of these parts, in their order, and return both.
+
+    md5: of the file, in hexadecimal digits; "" is not compared.
+
+    Raise InvalidRequest for parts that are not those of the upload or have other bytes in all than it announced, and
+    ApiError 404 and 409. Then the upload is still pending.
+    """
+    with transaction.atomic():
+        upload = _lock_pending(owner, upload_id, now)
+        parts = _find_parts(upload, part_ids)
+        upload.status = Status.COMPLETING
+        upload.save(update_fields=["status"])
+    try:
+        with TemporaryFile(dir=settings.FILE_UPLOAD_TEMP_DIR) as content:
+            _join(parts, content, md5)
+            purpose = StoredFile.Purpose.BATCH
+            file = create_row(owner=owner, purpose=purpose, name=upload.name, size=upload.size, now=now)
+            store(file, content)
+    except BaseException:
+        Upload.objects.filter(pk=upload.pk, status=Status.COMPLETING).update(status=Status.PENDING)
+        raise
+    _finish(upload, file, now)
+    return upload, file
+
+
+@transaction.atomic
+def cancel_upload(*, owner: User, upload_id: str, now: datetime) -> Upload:
+    """End an upload; the sweeper deletes its parts. Raise ApiError 404 and 409."""
+    upload = _lock_pending(owner, upload_id, now)
+    upload.status = Status.CANCELLED
+    upload.save(update_fields=["status"])
+    upload.parts.update(expires_at=now)
+    return upload
+
+
+@transaction.atomic
+def _finish(upload: Upload, file: StoredFile, now: datetime) -> None:
+    seconds = upload.retention_seconds
+    retention = settings.BATCH_RETENTION if seconds is None else timedelta(seconds=seconds)
+    finish_file(file=file, expires_at=now + retention)
+    upload.status = Status.COMPLETED
+    upload.save(update_fields=["status"])
+    upload.parts.update(expires_at=now)
+
+
+def _lock_pending(owner: User, upload_id: str, now: datetime) -> Upload:
+    upload = Upload.objects.select_for_update().filter(owner=owner, upload_id=upload_id).first()
+    if upload is None:
+        raise ObjectNotFound("upload", upload_id, field="id")
+    state = "expired" if upload.expires_at <= now else upload.status
+    if state != Status.PENDING:
+        raise ApiError(409, f"The upload is {state}: create another one.", details={"field": "id"})
+    return upload
+
+
+def _find_parts(upload: Upload, part_ids: Sequence[str]) -> list[StoredFile]:
+    if len(set(part_ids)) < len(part_ids):
+        raise InvalidRequest("`part_ids` must have each part once.", field="part_ids")
+    stored = upload.parts.filter(file_id__in=part_ids, status=StoredFile.Status.STORING, expires_at=upload.expires_at)
+    by_id = {part.file_id: part for part in stored}
+    if unknown := next((part_id for part_id in part_ids if part_id not in by_id), None):
+        raise InvalidRequest(f"`part_ids` has {unknown}, which is no stored part of this upload.", field="part_ids")
+    if (size := sum(part.size for part in by_id.values())) != upload.size:
+        message = f"The parts have {size} bytes, and the upload was created for {upload.size}. Send what is missing."
+        raise InvalidRequest(message, field="part_ids")
+    return [by_id[part_id] for part_id in part_ids]
+
+
+def _join(parts: Sequence[StoredFile], content: IO[bytes], md5: str) -> None:
+    digest = hashlib.md5(usedforsecurity=False)
+    for part in parts:
+        with default_storage.open(part.path) as stored:
+            while data := stored.read(COPY_BYTES):
+                digest.update(data)
+                content.write(data)
+    if md5 and digest.hexdigest() != md5.lower():
+        raise InvalidRequest(f"`md5` is not that of the parts, which is {digest.hexdigest()}.", field="md5")

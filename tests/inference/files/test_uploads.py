@@ -1,0 +1,136 @@
+"""Routes of /v1/uploads on a running server, by OpenAI's client and by hand."""
+
+import hashlib
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+
+from inference.files.models import StoredFile, Upload
+from inference.files.services import sweep_files
+from inference.files.uploads import services
+from shared.accounts.models import User
+from shared.api.errors import ApiError
+from tests.inference.running_server import RunningServer
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LINES = b"".join(b'{"custom_id": "r%d"}\n' % number for number in range(3000))
+
+
+def post(stoa: RunningServer, path: str, role: str = "STAFF", **body: Any) -> httpx2.Response:
+    return httpx2.post(f"{stoa.url}/v1/uploads{path}", json=body, headers=stoa.headers(role), timeout=60)
+
+
+def create(stoa: RunningServer, size: int = len(LINES), **fields: Any) -> httpx2.Response:
+    body = {"bytes": size, "filename": "lines.jsonl", "mime_type": "application/jsonl", "purpose": "batch"}
+    return post(stoa, "", **body | fields)
+
+
+def add(stoa: RunningServer, upload_id: str, data: bytes, role: str = "STAFF") -> httpx2.Response:
+    return httpx2.post(
+        f"{stoa.url}/v1/uploads/{upload_id}/parts",
+        files={"data": ("part", data, "application/octet-stream")},
+        headers=stoa.headers(role),
+        timeout=60,
+    )
+
+
+def test_openais_client_uploads_a_file_in_chunks_and_makes_a_batch_of_it(stoa: RunningServer, tmp_path: Path):
+    line = {"method": "POST", "url": "/v1/completions", "body": {"model": "talker", "prompt": "speak", "max_tokens": 2}}
+    path = tmp_path / "requests.jsonl"
+    path.write_text("\n".join(json.dumps({"custom_id": f"r{number}"} | line) for number in range(20)))
+    client = openai.OpenAI(base_url=f"{stoa.url}/v1", api_key=stoa.keys["STAFF"])
+
+    upload = client.uploads.upload_file_chunked(
+        file=path, mime_type="application/jsonl", purpose="batch", part_size=1000
+    )
+
+    assert upload.status == "completed"
+    assert upload.file
+    assert (upload.file.filename, upload.file.bytes) == ("requests.jsonl", path.stat().st_size)
+    assert client.files.content(upload.file.id).read() == path.read_bytes()
+    batch = client.batches.create(input_file_id=upload.file.id, endpoint="/v1/completions", completion_window="24h")
+    assert batch.input_file_id == upload.file.id
+
+
+def test_parts_are_joined_in_the_order_of_the_completion_and_one_that_came_twice_may_be_left_out(stoa: RunningServer):
+    upload = create(stoa, expires_after={"anchor": "created_at", "seconds": 3600}).json()
+    assert (upload["status"], upload["bytes"], upload["file"]) == ("pending", len(LINES), None)
+    assert upload["expires_at"] - upload["created_at"] == 3600
+    last, again, first = (add(stoa, upload["id"], data) for data in (LINES[20_000:], LINES[:20_000], LINES[:20_000]))
+    assert again.status_code == 200, again.text
+    part_ids = [first.json()["id"], last.json()["id"]]
+    assert stoa.get(f"/v1/files/{part_ids[0]}", "STAFF").status_code == 404
+    assert part_ids[0] not in stoa.get("/v1/files", "STAFF").text
+
+    wrong = post(stoa, f"/{upload['id']}/complete", part_ids=part_ids, md5="0" * 32)
+    assert (wrong.status_code, wrong.json()["error"]["param"]) == (400, "md5")
+    completed = post(
+        stoa,
+        f"/{upload['id']}/complete",
+        part_ids=part_ids,
+        md5=hashlib.md5(LINES, usedforsecurity=False).hexdigest(),
+    )
+
+    assert completed.status_code == 200, completed.text
+    file = completed.json()["file"]
+    assert file["expires_at"] - file["created_at"] == 3600
+    assert stoa.get(f"/v1/files/{file['id']}/content", "STAFF").content == LINES
+    for path, body in (("complete", {"part_ids": part_ids}), ("cancel", {})):
+        assert post(stoa, f"/{upload['id']}/{path}", **body).status_code == 409
+
+
+def test_incomplete_foreign_and_repeated_parts_are_refused_and_change_nothing(stoa: RunningServer):
+    upload, other = create(stoa).json()["id"], create(stoa).json()["id"]
+    part, foreign = add(stoa, upload, LINES[:10]).json()["id"], add(stoa, other, LINES[10:]).json()["id"]
+    for part_ids in ([part], [part, part], [part, foreign], ["part_none"], []):
+        answer = post(stoa, f"/{upload}/complete", part_ids=part_ids)
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, "part_ids")
+    rest = add(stoa, upload, LINES[10:]).json()["id"]
+    assert post(stoa, f"/{upload}/complete", part_ids=[part, rest]).status_code == 200
+
+
+def test_bad_requests_say_what_to_change(stoa: RunningServer):
+    assert create(stoa, size=10**12).status_code == 413
+    for field, value in {"bytes": 0, "purpose": "assistants", "filename": ""}.items():
+        answer = create(stoa, **{field: value})
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, field)
+    upload = create(stoa, size=10).json()["id"]
+    assert add(stoa, upload, b"x" * 21).status_code == 413
+    assert add(stoa, upload, b"").status_code == 400
+    assert add(stoa, "upload_none", b"x").status_code == 404
+    assert add(stoa, upload, b"x", role="SUPER_ADMIN").status_code == 404
+    assert post(stoa, f"/{upload}/cancel", role="SUPER_ADMIN").status_code == 404
+    assert post(stoa, f"/{upload}/cancel").json()["status"] == "cancelled"
+    assert add(stoa, upload, b"x").status_code == 409
+
+
+def test_an_upload_counts_what_it_announces(owner: User, settings: Any):
+    settings.MAX_FILE_BYTES_PER_USER = 1000
+    announced = {"owner": owner, "name": "a", "retention": None, "now": NOW}
+    services.create_upload(size=700, **announced)
+    with pytest.raises(ApiError) as refused:
+        services.create_upload(size=301, **announced)
+    assert refused.value.problem.status == 413
+    services.create_upload(size=300, **announced)
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+def test_parts_of_a_cancelled_or_expired_upload_are_swept(owner: User, is_cancelled: bool):
+    upload = services.create_upload(owner=owner, name="a", size=9, retention=None, now=NOW)
+    content = SimpleUploadedFile("part", b"123")
+    services.add_part(owner=owner, upload_id=upload.upload_id, content=content, now=NOW)
+    later = NOW + services.UPLOAD_LIFETIME
+    if is_cancelled:
+        services.cancel_upload(owner=owner, upload_id=upload.upload_id, now=NOW)
+    else:
+        with pytest.raises(ApiError, match="expired"):
+            services.cancel_upload(owner=owner, upload_id=upload.upload_id, now=later)
+    for hours in (1, 2.1, 2.2):
+        sweep_files(now=NOW + timedelta(hours=hours))
+    assert (StoredFile.objects.count(), Upload.objects.count()) == (0, 0)
