@@ -16,9 +16,9 @@ Route = tuple[str, str]
 def authenticated_body_limits(routes: Mapping[Route, str]) -> Callable[[Scope], Awaitable[int]]:
     """Return a `body_cap` for `shared.serving.asgi.wrapper.wrap`.
 
-    `routes` maps method and regular expression of the path to the name of the setting with the limit in bytes. The function raises
-    NotAuthenticated for a large Content-Length without a valid credential. Without Content-Length and credential, the
-    ordinary limit applies.
+    `routes` maps method and regular expression of the path to the name of the setting with the limit in bytes. The
+    function raises NotAuthenticated for a large Content-Length without a valid credential. Without Content-Length and
+    credential, the ordinary limit applies.
     """
 
     async def body_cap(scope: Scope) -> int:
