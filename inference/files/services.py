@@ -43,12 +43,12 @@ def upload_file(
     Raises ApiError 413 for a file that is too large or exceeds the owner's storage or MAX_FILES_PER_USER, and 503 if
     storing takes too long.
     """
-    require_file_size(content.size, field="file")
+    size = require_file_size(content.size, field="file")
     with transaction.atomic():
         lock_active_user(owner)  # concurrent uploads of one user are counted one after the other
         require_fewer_files(owner)
         purpose = StoredFile.Purpose.BATCH
-        file = create_row(owner=owner, purpose=purpose, name=content.name or "", size=content.size, now=now)
+        file = create_row(owner=owner, purpose=purpose, name=content.name or "", size=size, now=now)
     if not has_storage(owner):  # its row is counted already, so that concurrent uploads share no free space
         file.delete()
         raise storage_error("file")
@@ -127,11 +127,12 @@ def sweep_files(*, now: datetime) -> int:
     return len(removed)
 
 
-def require_file_size(size: int | None, *, field: str) -> None:
-    """Raise ApiError 413 for a file that is too large."""
+def require_file_size(size: int | None, *, field: str) -> int:
+    """Return the size. Raise ApiError 413 for a file that is too large."""
     if size is None or size > settings.MAX_FILE_BYTES:
         message = f"`{field}` must have at most {settings.MAX_FILE_BYTES} bytes. Split the file."
         raise ApiError(413, message, details={"field": field})
+    return size
 
 
 def require_fewer_files(owner: User) -> None:
