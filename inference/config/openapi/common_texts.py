@@ -60,6 +60,7 @@ PATH_PARAMETERS: dict[str, dict[str, Any]] = {
     for name, description, example in (
         ("model_id", "Id of the model, as `GET /models` lists it.", "stoa-describer"),
         ("file_id", "Id of the file, as the upload returned it.", "file-5b8d1f0c9a7e4d2b8c3f6a10"),
+        ("upload_id", "Id of the upload.", "upload_5b8d1f0c9a7e4d2b8c3f6a10"),
         ("response_id", "Id of the response, as its creation returned it.", "resp_8f1c2a53d9c64ab2f84e1d07"),
         ("conversation_id", "Id of the conversation, as its creation returned it.", "conv_2b7d90c1f3e84a65b0d1c9e7"),
         ("item_id", "Id of the item, as the list of items returned it.", "msg_4f0c8d2e7b6a4915a3c1d0e2"),
@@ -81,5 +82,5 @@ AUTHENTICATED_ERRORS = {
 SIGN_IN_ERRORS = {"401": "The e-mail address or the password is wrong."}
 NOT_FOUND_ERRORS = {"404": "The object or the model does not exist, or belongs to another user."}
 BODY_ERRORS = {"413": "The body is too large.", "415": "The body has an unsupported media type."}
-IDEMPOTENCY_ERRORS = {"409": "A request with the same Idempotency-Key is still running."}
+IDEMPOTENCY_ERRORS = {"409": "A request with the same Idempotency-Key is still running, or the object has ended."}
 RATE_LIMIT_ERRORS = {"429": "Too many requests or tokens. `Retry-After` says when to try again."}

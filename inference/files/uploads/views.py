@@ -83,7 +83,9 @@ def _complete(call: OperationCall[UploadCompleteRequest], upload_id: str) -> tup
         )
 
 
-@operation("POST", docs=schema.CANCEL_UPLOAD, permission=Permission.RUN_INFERENCE, response=UploadObject)
+@operation(
+    "POST", docs=schema.CANCEL_UPLOAD, permission=Permission.RUN_INFERENCE, response=UploadObject, idempotent=True
+)
 async def cancel_upload(call: OperationCall[None], upload_id: str) -> UploadObject:
     cancel = sync_to_async(services.cancel_upload)
     return serialize_upload(await cancel(owner=call.caller.user, upload_id=upload_id, now=timezone.now()))

@@ -21,7 +21,7 @@ class UploadExpiry(Struct):
 class UploadCreateRequest(Struct, kw_only=True):
     """A file that will come in parts."""
 
-    bytes: Annotated[int, Meta(ge=1, description="Size of the file in bytes.", examples=[1_073_741_824])]
+    bytes: Annotated[int, Meta(ge=1, le=10**15, description="Size of the file in bytes.", examples=[1_073_741_824])]
     filename: Annotated[
         str, Meta(min_length=1, max_length=255, description="Name of the file.", examples=["requests.jsonl"])
     ]
