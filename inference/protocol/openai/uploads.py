@@ -12,7 +12,7 @@ PartId = Annotated[str, Meta(max_length=100, description="Id of the part.", exam
 
 
 class UploadExpiry(Struct):
-    """How long the file is kept."""
+    """The time for which the file is kept."""
 
     anchor: Annotated[Literal["created_at"], Meta(description="Start of the time.")]
     seconds: FileExpirySeconds
