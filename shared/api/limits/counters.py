@@ -7,9 +7,10 @@ the weight that it was added with.
 
 import threading
 import time
-from bisect import insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 import redis
@@ -58,9 +59,12 @@ local function remove(key, entry)
 end
 
 local function remove_ended(key)
-  local ended = redis.call('ZRANGEBYSCORE', key, '-inf', now)
-  for _, entry in ipairs(ended) do remove(key, entry) end
-  if ended[1] and redis.call('EXISTS', key) == 0 then redis.call('DEL', key .. ':sum') end
+  local ended, weights = redis.call('ZRANGEBYSCORE', key, '-inf', now), 0
+  if not ended[1] then return end
+  for _, entry in ipairs(ended) do weights = weights + weight_of(entry) end
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
+  redis.call('DECRBY', key .. ':sum', weights)
+  if redis.call('EXISTS', key) == 0 then redis.call('DEL', key .. ':sum') end
 end
 
 local function wait(key, surplus, us)
@@ -197,13 +201,16 @@ class _LocalCounter:
         end = self._ends.pop((entry_id, weight), None)
         if end is None:
             return False
-        self._ordered.remove((end, entry_id, weight))
+        del self._ordered[bisect_left(self._ordered, (end, entry_id, weight))]
         self.used -= weight
         return True
 
     def remove_ended(self, now: float) -> None:
-        while self._ordered and self._ordered[0][0] <= now:
-            self.remove(*self._ordered[0][1:])
+        ended = bisect_right(self._ordered, now, key=itemgetter(0))
+        for _, entry_id, weight in self._ordered[:ended]:
+            del self._ends[entry_id, weight]
+            self.used -= weight
+        del self._ordered[:ended]
 
     def find_end(self, surplus: int) -> float | None:
         """Return when the surplus will have ended, or None if it is larger than all entries together."""
