@@ -18,6 +18,7 @@ from inference.engine import (
     ModelNotLoaded,
     ModelState,
 )
+from inference.engine.process_memory import tree_bytes
 from tests.inference.engine.processes import (
     RunningHost,
     eventually,
@@ -244,6 +245,18 @@ async def test_stats_calls_do_not_count_as_use() -> None:
         assert before is not None
         assert after is not None
         assert (after.busy, after.used_at) == (False, before.used_at)
+
+
+async def test_fifty_loads_and_unloads_leave_the_host_its_memory() -> None:
+    async with host_with() as host:
+        first = 0
+        for number in range(50):
+            await load(host, "m")
+            assert await say(host, "m") == 5
+            await host.commands.unload("m")
+            if number == 4:  # what is imported and cached once is not a leak
+                first = tree_bytes(host.process.pid)
+        assert tree_bytes(host.process.pid) <= 1.05 * first
 
 
 async def test_a_background_load_evicts_no_model_and_is_suspended_until_a_request() -> None:
