@@ -14,6 +14,7 @@ EXCLUDED = (
     "/v1/batches",
     "/v1/conversations/{conversation_id}",
     "/v1/conversations/{conversation_id}/items",
+    "/v1/uploads/{upload_id}/complete",
 )
 
 
