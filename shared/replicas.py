@@ -12,7 +12,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextvars import ContextVar
 from decimal import Decimal
 from functools import cache
@@ -20,12 +20,13 @@ from typing import Any
 
 import redis
 import structlog
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
 from django.db.models import Model
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+
+from shared.middleware import Middleware
 
 CHECK_SECONDS = 1.0  # between two looks at a replica's lag
 PAUSE_SECONDS = 5.0  # until a replica, or Redis, is asked again after a failure
@@ -168,39 +169,30 @@ def _client(request: HttpRequest) -> str:
     return f"stoa:{settings.PROJECT}:wrote:{hashlib.sha256(named.encode(errors='replace')).hexdigest()}"
 
 
-class ReplicaMiddleware:
+class ReplicaMiddleware(Middleware):
     """Middleware that lets the blocking views of reads use replicas, and notes who writes."""
 
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
-        self.get_response = get_response
-        self._is_async = iscoroutinefunction(get_response)
-        if self._is_async:
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        if self._is_async:
-            return self._answer_async(request)
+    def respond(self, request: HttpRequest) -> HttpResponseBase:
+        response: HttpResponseBase
         if request.method not in READING_METHODS:
             try:
-                return self.get_response(request)
+                response = self.get_response(request)
+                return response
             finally:
                 _recent_writes().note(_client(request))
         token = _reads_from.set(DEFAULT_DB_ALIAS if _recent_writes().include(_client(request)) else _UNDECIDED)
         try:
-            response: HttpResponseBase = self.get_response(request)  # type: ignore[assignment]
+            response = self.get_response(request)
             if response.status_code == 503 and _reads_failed():
                 _reads_from.set(DEFAULT_DB_ALIAS)
-                response = self.get_response(request)  # type: ignore[assignment]
+                response = self.get_response(request)
             return response
         finally:
             _reads_from.reset(token)
 
-    async def _answer_async(self, request: HttpRequest) -> HttpResponseBase:
+    async def arespond(self, request: HttpRequest) -> HttpResponseBase:
         try:
-            response: HttpResponseBase = await self.get_response(request)  # type: ignore[misc]
+            response: HttpResponseBase = await self.get_response(request)
             return response
         finally:
             if request.method not in READING_METHODS:

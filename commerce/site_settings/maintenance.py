@@ -4,11 +4,8 @@ A process reads the row every few seconds, and at once after it has changed it i
 """
 
 import time
-from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
 from django.db import Error as DatabaseError
 from django.http import HttpRequest
@@ -26,6 +23,7 @@ from shared.accounts.authentication import (
 from shared.accounts.roles import Role
 from shared.api.errors import Problem, problem_response
 from shared.api.query_params import DEFAULT_LANGUAGE
+from shared.middleware import Middleware
 from shared.observability.request_id import current_request_id
 from shared.serving.db_threads import run_in_db_thread
 
@@ -39,8 +37,6 @@ OPEN_PATHS = frozenset(
         "descriptions/webhook",
     )
 )  # fmt: skip
-
-GetResponse = Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]
 
 
 class Closure:
@@ -82,39 +78,28 @@ def _message() -> str:
     return str((texts or {}).get("description") or DEFAULT_MESSAGE)
 
 
-class MaintenanceMiddleware:
+class MaintenanceMiddleware(Middleware):
     """Middleware that answers 503 to all but super admins while the shop is under maintenance."""
 
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
-        self._is_async = iscoroutinefunction(get_response)
-        if self._is_async:
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> Any:
-        return self._respond_async(request) if self._is_async else self._respond_sync(request)
-
-    async def _respond_async(self, request: HttpRequest) -> HttpResponseBase:
+    async def arespond(self, request: HttpRequest) -> HttpResponseBase:
         if closure.is_outdated() and request.path.startswith("/api/"):
             await closure.aread()
         if _is_refused(request, now := timezone.now()):
             credential = credential_from_headers(request.headers)
             if credential is None or not await self._is_super_admin(credential):
                 return _refusal(request, now)
-        response: HttpResponseBase = await self.get_response(request)  # type: ignore[misc]
+        response: HttpResponseBase = await self.get_response(request)
         return response
 
-    def _respond_sync(self, request: HttpRequest) -> HttpResponseBase:
+    def respond(self, request: HttpRequest) -> HttpResponseBase:
         if closure.is_outdated() and request.path.startswith("/api/"):
             closure.read()
         if _is_refused(request, now := timezone.now()):
             credential = credential_from_headers(request.headers)
             if credential is None or not _is_super_admin(credential):
                 return _refusal(request, now)
-        return self.get_response(request)  # type: ignore[return-value]
+        response: HttpResponseBase = self.get_response(request)
+        return response
 
     async def _is_super_admin(self, credential: str) -> bool:
         try:

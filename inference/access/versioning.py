@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from shared.api.errors import Problem, problem_response
+from shared.middleware import Middleware
 from shared.observability.request_id import current_request_id
 
 HEADER = "API-Version"
@@ -21,25 +21,14 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-class ApiVersionMiddleware:
+class ApiVersionMiddleware(Middleware):
     """Rejects requests for another major version of the API."""
 
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
-        self.get_response = get_response
-        self._is_async = iscoroutinefunction(get_response)
-        if self._is_async:
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        if self._is_async:
-            return self._answer_async(request)
+    def respond(self, request: HttpRequest) -> HttpResponseBase:
         return self._refusal(request) or self.get_response(request)
 
-    async def _answer_async(self, request: HttpRequest) -> HttpResponseBase:
-        return self._refusal(request) or await self.get_response(request)  # type: ignore[misc]
+    async def arespond(self, request: HttpRequest) -> HttpResponseBase:
+        return self._refusal(request) or await self.get_response(request)
 
     def _refusal(self, request: HttpRequest) -> HttpResponseBase | None:
         requested = request.headers.get(HEADER, VERSION)

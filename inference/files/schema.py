@@ -2,7 +2,7 @@
 
 from inference.access.docs import OperationDocs
 
-_FILE = {
+FILE_EXAMPLE = {
     "id": "file-5b8d1f0c9a7e4d2b8c3f6a10",
     "object": "file",
     "bytes": 4096,
@@ -22,7 +22,7 @@ UPLOAD_FILE = OperationDocs(
     is created from the file. It needs the permission `run_inference`. It answers 400 for a purpose other than
     `batch` and 413 for a file that is too large or exceeds the storage that your files may take together.
     """,
-    response_example=_FILE,
+    response_example=FILE_EXAMPLE,
 )
 
 LIST_FILES = OperationDocs(
@@ -33,9 +33,9 @@ LIST_FILES = OperationDocs(
     """,
     response_example={
         "object": "list",
-        "data": [_FILE],
-        "first_id": _FILE["id"],
-        "last_id": _FILE["id"],
+        "data": [FILE_EXAMPLE],
+        "first_id": FILE_EXAMPLE["id"],
+        "last_id": FILE_EXAMPLE["id"],
         "has_more": False,
     },
 )
@@ -46,7 +46,7 @@ READ_FILE = OperationDocs(
     Returns the name, size and expiry time of one of your files. `GET /v1/files/{{file_id}}/content` returns its
     content. {_OWN_TEXT}
     """,
-    response_example=_FILE,
+    response_example=FILE_EXAMPLE,
 )
 
 DELETE_FILE = OperationDocs(
@@ -54,7 +54,7 @@ DELETE_FILE = OperationDocs(
     description=f"""
     Deletes one of your files with its content at once. Batches that were created from it continue. {_OWN_TEXT}
     """,
-    response_example={"id": _FILE["id"], "object": "file", "deleted": True},
+    response_example={"id": FILE_EXAMPLE["id"], "object": "file", "deleted": True},
 )
 
 FILE_CONTENT = OperationDocs(

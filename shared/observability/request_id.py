@@ -6,13 +6,14 @@ test client and `runserver`.
 
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+
+from shared.middleware import Middleware
 
 HEADER = "X-Request-Id"
 
@@ -46,29 +47,18 @@ def bind_request_id(offered: str) -> Iterator[str]:
         _request_id.reset(token)
 
 
-class RequestIdMiddleware:
+class RequestIdMiddleware(Middleware):
     """Middleware that adds the id to every response, and binds one if the ASGI wrapper has not."""
 
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
-        self.get_response = get_response
-        self._is_async = iscoroutinefunction(get_response)
-        if self._is_async:
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        if self._is_async:
-            return self._answer_async(request)
+    def respond(self, request: HttpRequest) -> HttpResponseBase:
         with bind_request_id(_offered(request)) as request_id:
-            response: HttpResponseBase = self.get_response(request)  # type: ignore[assignment]
+            response: HttpResponseBase = self.get_response(request)
             response.headers[HEADER] = request_id
             return response
 
-    async def _answer_async(self, request: HttpRequest) -> HttpResponseBase:
+    async def arespond(self, request: HttpRequest) -> HttpResponseBase:
         with bind_request_id(_offered(request)) as request_id:
-            response: HttpResponseBase = await self.get_response(request)  # type: ignore[misc]
+            response: HttpResponseBase = await self.get_response(request)
             response.headers[HEADER] = request_id
             return response
 

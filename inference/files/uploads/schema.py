@@ -1,6 +1,7 @@
 """OpenAPI texts and examples of uploads."""
 
 from inference.access.docs import OperationDocs
+from inference.files.schema import FILE_EXAMPLE
 
 _UPLOAD = {
     "id": "upload_5b8d1f0c9a7e4d2b8c3f6a10",
@@ -12,16 +13,6 @@ _UPLOAD = {
     "purpose": "batch",
     "status": "pending",
     "file": None,
-}
-_FILE = {
-    "id": "file-5b8d1f0c9a7e4d2b8c3f6a10",
-    "object": "file",
-    "bytes": 4096,
-    "created_at": 1795276179,
-    "expires_at": 1795880979,
-    "filename": "requests.jsonl",
-    "purpose": "batch",
-    "status": "processed",
 }
 _PART = {
     "id": "part_0c9a7e4d2b8c3f6a105b8d1f",
@@ -67,7 +58,7 @@ COMPLETE_UPLOAD = OperationDocs(
     announced, or another MD5; the upload is then still pending. {_OWN_TEXT}
     """,
     request_examples={"One part": {"part_ids": [_PART["id"]]}},
-    response_example=_UPLOAD | {"status": "completed", "file": _FILE},
+    response_example=_UPLOAD | {"status": "completed", "file": FILE_EXAMPLE},
 )
 
 CANCEL_UPLOAD = OperationDocs(

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import cached_property
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from asgiref.sync import async_to_sync, iscoroutinefunction, markcoroutinefunction, sync_to_async
+from asgiref.sync import async_to_sync, sync_to_async
 from django.db import Error as DatabaseError
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
@@ -29,6 +29,7 @@ from shared.api.idempotency.store import (
 )
 from shared.api.middleware.errors import database_unavailable_problem, is_transient_database_error
 from shared.api.models import KeyedRequest
+from shared.middleware import Middleware
 from shared.observability.request_id import current_request_id
 from shared.serving.asgi.threads import release_request_thread
 
@@ -36,36 +37,34 @@ KEY_HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotent-Replayed"
 
 R = TypeVar("R")
-GetResponse = Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]
 
 
-class IdempotencyMiddleware:
+class IdempotencyMiddleware(Middleware):
     """Middleware that stands last, so that only the view runs in its transaction. Requests without a key pass."""
 
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: GetResponse) -> None:
-        self.get_response = get_response
-        self._is_async = iscoroutinefunction(get_response)
-        self._run: Callable[[HttpRequest], HttpResponseBase] = get_response  # type: ignore[assignment]
-        if self._is_async:
-            markcoroutinefunction(self)
-            self._run = async_to_sync(get_response)  # type: ignore[arg-type]
+    def __init__(self, get_response: Any) -> None:
+        super().__init__(get_response)
+        self._run: Callable[[HttpRequest], HttpResponseBase] = (
+            async_to_sync(get_response) if self.is_async else get_response
+        )
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        if request.method != "POST" or KEY_HEADER not in request.headers:
-            return self.get_response(request)
-        respond = self._respond if self._is_async else async_to_sync(self._respond)
-        return respond(KeyedPost(request))
+        is_keyed = request.method == "POST" and KEY_HEADER in request.headers
+        response: HttpResponseBase | Awaitable[HttpResponseBase]
+        response = super().__call__(request) if is_keyed else self.get_response(request)
+        return response
 
-    async def _respond(self, post: "KeyedPost") -> HttpResponseBase:
+    def respond(self, request: HttpRequest) -> HttpResponseBase:
+        return async_to_sync(self.arespond)(request)
+
+    async def arespond(self, request: HttpRequest) -> HttpResponseBase:
         """Respond once no other request with the key runs."""
+        post = KeyedPost(request)
         attempt = sync_to_async(self._attempt)  # one thread for key and view: they share a transaction
         try:
             return await post.first_result(lambda: attempt(post))
         except ApiError as error:
-            return _refuse(post.request, error.problem)
+            return _refuse(request, error.problem)
 
     def _attempt(self, post: "KeyedPost") -> HttpResponseBase | None:
         """Respond, or return None and close the connection while another request with the key runs."""

@@ -1,9 +1,7 @@
 """Error handling inside Django: every error outside the HTML pages is JSON."""
 
 import logging
-from collections.abc import Awaitable, Callable
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.conf import settings
 from django.core.exceptions import BadRequest, PermissionDenied, SuspiciousOperation
 from django.db import Error as DatabaseError
@@ -13,6 +11,7 @@ from django.http.response import HttpResponseBase
 from django.utils.html import format_html
 
 from shared.api.errors import ApiError, Problem, problem_response
+from shared.middleware import Middleware
 from shared.observability.metrics import Counter
 from shared.observability.request_id import current_request_id
 from shared.s3 import is_transient_s3_error
@@ -29,28 +28,17 @@ HTML_PAGE_PATHS = ("/admin", "/playground", "/shop")
 _TRANSIENT_SQLITE_ERRORS = ("locked", "busy", "unable to open", "disk is full", "disk i/o", "readonly")
 
 
-class JsonErrorsMiddleware:
+class JsonErrorsMiddleware(Middleware):
     """Middleware that turns Django's HTML errors and unhandled exceptions into Problems.
 
     It stands near the top, so that it sees the errors of other middleware.
     """
 
-    sync_capable = True
-    async_capable = True
+    def respond(self, request: HttpRequest) -> HttpResponseBase:
+        return _as_json(request, self.get_response(request))
 
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
-        self.get_response = get_response
-        self._is_async = iscoroutinefunction(get_response)
-        if self._is_async:
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        if self._is_async:
-            return self._answer_async(request)
-        return _as_json(request, self.get_response(request))  # type: ignore[arg-type]
-
-    async def _answer_async(self, request: HttpRequest) -> HttpResponseBase:
-        return _as_json(request, await self.get_response(request))  # type: ignore[misc]
+    async def arespond(self, request: HttpRequest) -> HttpResponseBase:
+        return _as_json(request, await self.get_response(request))
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Return the response for a view's exception; None for those that Django answers with a 4xx itself."""
