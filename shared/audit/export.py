@@ -9,8 +9,8 @@ from typing import Any
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db.models import QuerySet
 
+from shared.api.csv_cells import escape_csv_cell
 from shared.audit.models import AuditEntry
-from shared.csv_cells import escape_csv_cell
 from shared.querysets import pages_by_pk
 
 COLUMNS = ("id", "at", "actor_id", "actor_email", "action", "target_type", "target_id", "request_id", "details")

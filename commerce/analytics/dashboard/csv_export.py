@@ -6,8 +6,8 @@ from dataclasses import asdict, fields
 from io import StringIO
 from typing import Any
 
+from shared.api.csv_cells import escape_csv_cell
 from shared.api.money import to_major
-from shared.csv_cells import escape_csv_cell
 
 MONEY_COLUMNS = frozenset({
     "revenue", "placed_revenue", "refunds", "average_order_value", "previous_revenue", "previous_placed_revenue",

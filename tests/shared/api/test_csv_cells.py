@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.csv_cells import escape_csv_cell
+from shared.api.csv_cells import escape_csv_cell
 
 
 @pytest.mark.parametrize("mark", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\ufe66", "\u207a"])
