@@ -25,7 +25,6 @@ class Upload(models.Model):
 
     class Status(models.TextChoices):
         PENDING = "pending"
-        COMPLETING = "completing"  # the file is being made of the parts
         COMPLETED = "completed"
         CANCELLED = "cancelled"
 
@@ -37,6 +36,7 @@ class Upload(models.Model):
     status = models.CharField(max_length=10, choices=Status, default=Status.PENDING)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField(db_index=True)
+    file_id = models.CharField(max_length=40, blank=True, help_text="Id of the file, once the upload is completed.")
 
     class Meta:
         ordering = ["-id"]

@@ -1,7 +1,9 @@
 
+
 import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
+
 
 class Migration(migrations.Migration):
 
@@ -19,9 +21,10 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=255)),
                 ('size', models.PositiveBigIntegerField()),
                 ('retention_seconds', models.PositiveIntegerField(null=True)),
-                ('status', models.CharField(choices=[('pending', 'Pending'), ('completing', 'Completing'), ('completed', 'Completed'), ('cancelled', 'Cancelled')], default='pending', max_length=10)),
+                ('status', models.CharField(choices=[('pending', 'Pending'), ('completed', 'Completed'), ('cancelled', 'Cancelled')], default='pending', max_length=10)),
                 ('created_at', models.DateTimeField()),
                 ('expires_at', models.DateTimeField(db_index=True)),
+                ('file_id', models.CharField(blank=True, help_text='Id of the file, once the upload is completed.', max_length=40)),
                 ('owner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
             ],
             options={

@@ -21,7 +21,7 @@ _PART = {
     "upload_id": _UPLOAD["id"],
 }
 _OWN_TEXT = """It needs the permission `run_inference`. It answers 404 for an upload that does not exist or belongs to
-    another user, and 409 for one that has been completed or cancelled, or was created more than an hour ago."""
+    another user, and 409 for one that has ended or was created more than an hour ago."""
 
 CREATE_UPLOAD = OperationDocs(
     summary="Create an upload",
@@ -55,7 +55,7 @@ COMPLETE_UPLOAD = OperationDocs(
     summary="Complete an upload",
     description=f"""
     Makes the file of the parts in the given order. It answers 400 if they have other bytes in all than the upload
-    announced, or another MD5; the upload is then still pending. {_OWN_TEXT}
+    announced, or another MD5; the upload is then still pending. Repeated, it returns the same file. {_OWN_TEXT}
     """,
     request_examples={"One part": {"part_ids": [_PART["id"]]}},
     response_example=_UPLOAD | {"status": "completed", "file": FILE_EXAMPLE},

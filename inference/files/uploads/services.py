@@ -18,6 +18,7 @@ from inference.engine import InvalidRequest
 from inference.files.models import StoredFile, Upload
 from inference.files.services import (
     create_row,
+    find_file,
     finish_file,
     has_storage,
     require_fewer_files,
@@ -93,29 +94,31 @@ def add_part(*, owner: User, upload_id: str, content: "UploadedFile[Any]", now: 
 def complete_upload(
     *, owner: User, upload_id: str, part_ids: Sequence[str], md5: str, now: datetime
 ) -> tuple[Upload, StoredFile]:
-    """Make the file of these parts, in their order, and return both.
+    """Make the file of these parts, in their order, and return both. A completed upload has its file already.
 
     md5: of the file, in hexadecimal digits; "" is not compared.
 
     Raise InvalidRequest for parts that are not those of the upload or have other bytes in all than it announced, and
-    ApiError 404 and 409. Then the upload is still pending.
+    ApiError 404 and 409. Then the upload is as before.
     """
     with transaction.atomic():
-        upload = _lock_pending(owner, upload_id, now)
+        upload = _lock(owner, upload_id)
+        if upload.status == Status.COMPLETED:
+            return upload, find_file(owner=owner, file_id=upload.file_id)
+        _require_pending(upload, now)
         parts = _find_parts(upload, part_ids)
-        upload.status = Status.COMPLETING
-        upload.save(update_fields=["status"])
-    try:
-        with TemporaryFile(dir=settings.FILE_UPLOAD_TEMP_DIR) as content:
-            _join(parts, content, md5)
-            purpose = StoredFile.Purpose.BATCH
-            file = create_row(owner=owner, purpose=purpose, name=upload.name, size=upload.size, now=now)
-            store(file, content)
-    except BaseException:
-        Upload.objects.filter(pk=upload.pk, status=Status.COMPLETING).update(status=Status.PENDING)
-        raise
-    _finish(upload, file, now)
-    return upload, file
+    with TemporaryFile(dir=settings.FILE_UPLOAD_TEMP_DIR) as content:
+        _join(parts, content, md5)
+        file = create_row(  # with the upload it counts as a part does, so not twice
+            owner=owner,
+            purpose=StoredFile.Purpose.BATCH,
+            name=upload.name,
+            size=upload.size,
+            now=now,
+            upload=upload,
+        )
+        store(file, content)
+    return _finish(upload, file, now)
 
 
 @transaction.atomic
@@ -129,23 +132,39 @@ def cancel_upload(*, owner: User, upload_id: str, now: datetime) -> Upload:
 
 
 @transaction.atomic
-def _finish(upload: Upload, file: StoredFile, now: datetime) -> None:
+def _finish(upload: Upload, file: StoredFile, now: datetime) -> tuple[Upload, StoredFile]:
+    """Make the file visible, unless another request has completed or cancelled the upload meanwhile."""
+    upload = _lock(upload.owner, upload.upload_id)
+    if upload.status == Status.COMPLETED:
+        return upload, find_file(owner=upload.owner, file_id=upload.file_id)
+    _require_pending(upload, now)
+    StoredFile.objects.filter(pk=file.pk).update(upload=None)
     seconds = upload.retention_seconds
     retention = settings.BATCH_RETENTION if seconds is None else timedelta(seconds=seconds)
     finish_file(file=file, expires_at=now + retention)
-    upload.status = Status.COMPLETED
-    upload.save(update_fields=["status"])
+    upload.status, upload.file_id = Status.COMPLETED, file.file_id
+    upload.save(update_fields=["status", "file_id"])
     upload.parts.update(expires_at=now)
+    return upload, file
 
 
 def _lock_pending(owner: User, upload_id: str, now: datetime) -> Upload:
+    upload = _lock(owner, upload_id)
+    _require_pending(upload, now)
+    return upload
+
+
+def _lock(owner: User, upload_id: str) -> Upload:
     upload = Upload.objects.select_for_update().filter(owner=owner, upload_id=upload_id).first()
     if upload is None:
         raise ObjectNotFound("upload", upload_id, field="id")
+    return upload
+
+
+def _require_pending(upload: Upload, now: datetime) -> None:
     state = "expired" if upload.expires_at <= now else upload.status
     if state != Status.PENDING:
         raise ApiError(409, f"The upload is {state}: create another one.", details={"field": "id"})
-    return upload
 
 
 def _find_parts(upload: Upload, part_ids: Sequence[str]) -> list[StoredFile]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -81,8 +82,19 @@ def test_parts_are_joined_in_the_order_of_the_completion_and_one_that_came_twice
     file = completed.json()["file"]
     assert file["expires_at"] - file["created_at"] == 3600
     assert stoa.get(f"/v1/files/{file['id']}/content", "STAFF").content == LINES
-    for path, body in (("complete", {"part_ids": part_ids}), ("cancel", {})):
-        assert post(stoa, f"/{upload['id']}/{path}", **body).status_code == 409
+    again = post(stoa, f"/{upload['id']}/complete", part_ids=part_ids)
+    assert (again.status_code, again.json()) == (200, completed.json())
+    assert post(stoa, f"/{upload['id']}/cancel").status_code == 409
+    assert add(stoa, upload["id"], b"x").status_code == 409
+
+
+def test_completions_at_once_make_one_file(stoa: RunningServer):
+    upload = create(stoa).json()["id"]
+    part = add(stoa, upload, LINES).json()["id"]
+    with ThreadPoolExecutor(8) as clients:
+        answers = list(clients.map(lambda _: post(stoa, f"/{upload}/complete", part_ids=[part]), range(8)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.json()["file"]["id"] for answer in answers}) == 1
 
 
 def test_incomplete_foreign_and_repeated_parts_are_refused_and_change_nothing(stoa: RunningServer):
