@@ -6,8 +6,8 @@ attachment is made of it.
 """
 
 import secrets
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import partial
 from typing import IO, Any
 
 from django.conf import settings
@@ -51,20 +51,27 @@ def presign_upload(*, owner: User, name: str, now: datetime) -> dict[str, Any]:
     return form | {"upload_id": upload_id, "expires_at": now + FORM_LIFETIME}
 
 
-def finalize_upload(*, owner: User, upload_id: str, now: datetime) -> Attachment:
-    """Create an attachment of the uploaded file, once.
+def finalize_upload(
+    *, owner: User, upload_id: str, now: datetime, on_created: Callable[[list[Attachment]], None]
+) -> Attachment:
+    """Create an attachment of the uploaded file, once. `on_created` is called in its transaction.
 
     Raises ApiError 404 where this user has no file under this id, and the errors of `services.upload_attachments`.
     After such an error the file can be finalized again until its hour has passed.
     """
     key, name = _read_upload_id(owner, upload_id)
+
+    def claim(attachments: list[Attachment]) -> None:
+        _claim(_incoming_folder(key), now)
+        on_created(attachments)
+
     with preparation.temporary_file() as file:
         _download(key, name, file)
         (attachment,) = services.upload_attachments(
             owner=owner,
             incoming_files=[File(file, name)],
             now=now,
-            claim=partial(_claim, _incoming_folder(key), now),
+            on_created=claim,
         )
     services.try_delete_folder(_incoming_folder(key))
     return attachment

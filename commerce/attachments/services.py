@@ -43,11 +43,11 @@ def upload_attachments(
     owner: User,
     incoming_files: "Sequence[File[bytes]]",
     now: datetime,
-    claim: Callable[[], None] | None = None,
+    on_created: Callable[[list[Attachment]], None] | None = None,
 ) -> list[Attachment]:
     """Store all of these files, or none.
 
-    `claim` is called in the transaction that creates the attachments; an exception from it prevents them. Raises
+    `on_created` is called in the transaction that creates the attachments; an exception from it prevents them. Raises
     ValidationFailed naming the invalid files, ApiError 413 over a quota and 503 after an hour, and the errors
     of `preparation`.
     """
@@ -62,7 +62,7 @@ def upload_attachments(
         try:
             for attachment, file in zip(attachments, files, strict=True):
                 _save_files(attachment, file)
-            _commit(attachments, folders, claim)
+            _commit(attachments, folders, on_created)
         except BaseException:
             # Only the database knows whether the commit happened: its reply may have been lost.
             delete_folders(list(ScheduledDeletion.objects.filter(folder__in=folders).values_list("folder", flat=True)))
@@ -106,9 +106,9 @@ def _save_files(attachment: Attachment, file: PreparedFile) -> None:
 
 
 @transaction.atomic
-def _commit(attachments: list[Attachment], folders: list[str], claim: Callable[[], None] | None) -> None:
-    if claim:
-        claim()
+def _commit(
+    attachments: list[Attachment], folders: list[str], on_created: Callable[[list[Attachment]], None] | None
+) -> None:
     owner = attachments[0].owner
     lock_active_user(owner)  # of several uploads at once, each sees the files of those before it
     shop_id = lock_shop_of(owner)
@@ -119,6 +119,8 @@ def _commit(attachments: list[Attachment], folders: list[str], claim: Callable[[
     cancelled_count, _ = ScheduledDeletion.objects.filter(folder__in=folders).delete()
     if cancelled_count != len(folders):
         raise ApiError(503, "The upload took too long. Try again.", headers={"Retry-After": "1"})
+    if on_created:
+        on_created(attachments)
     for attachment in attachments:
         if attachment.is_image and not attachment.sizes_made_at:
             transaction.on_commit(

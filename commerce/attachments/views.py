@@ -10,11 +10,13 @@ from django.conf import settings
 from django.core.exceptions import TooManyFilesSent
 from django.core.files import File
 from django.db.models import QuerySet
+from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.mixins import ListModelMixin, RetrieveModelMixin
 from rest_framework.parsers import BaseParser, MultiPartParser
 from rest_framework.permissions import AllowAny, BasePermission
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle
@@ -37,7 +39,7 @@ from commerce.attachments.uploads.preparation import FIELD
 from shared.accounts.models import User
 from shared.accounts.permissions import IsSignedIn
 from shared.api.errors import ApiError, ValidationFailed
-from shared.api.idempotency.store import IdempotencyMode, require_claim
+from shared.api.idempotency.store import IdempotencyMode, store_keyed_response
 from shared.api.limits.throttling import RateLimitThrottle
 from shared.api.lists.pagination import PagePagination
 from shared.api.reads.conditional import public_read
@@ -98,11 +100,14 @@ class AttachmentViewSet(UploadErrorsMixin, ListModelMixin, RetrieveModelMixin, A
 
     def create(self, request: Request) -> Response:
         owner, files = cast(User, request.user), _incoming_files(request)
+        uploaded = partial(_uploaded, request)
         attachments = services.upload_attachments(
-            owner=owner, incoming_files=files, now=timezone.now(), claim=partial(_require_key, request)
+            owner=owner,
+            incoming_files=files,
+            now=timezone.now(),
+            on_created=lambda created: _store_response(request, uploaded(created)),
         )
-        context = self.get_serializer_context()
-        return Response(UploadedSerializer(cast(Any, attachments), many=True, context=context).data)
+        return Response(uploaded(attachments))
 
     def update(self, request: Request, pk: int) -> Response:
         return Response(False)
@@ -122,10 +127,17 @@ class AttachmentViewSet(UploadErrorsMixin, ListModelMixin, RetrieveModelMixin, A
         return getattr(self, "request", None) is not None and self.request.method in self.public_methods
 
 
-def _require_key(request: Request) -> None:
-    """Raise ApiError 409 if another request has taken over this one's Idempotency-Key, because it took so long."""
-    if row := getattr(request, "keyed_request", None):
-        require_claim(row=row, now=timezone.now())
+def _uploaded(request: Request, attachments: list[Attachment]) -> list[dict[str, Any]]:
+    """Return the response's body."""
+    return list(UploadedSerializer(cast(Any, attachments), many=True, context={"request": request}).data)
+
+
+def _store_response(request: Request, body: Any) -> None:
+    """Store the response of a request with an Idempotency-Key in the transaction of the attachments.
+
+    Raise ApiError 409 if another request has taken over the key, because this one took so long.
+    """
+    store_keyed_response(request._request, HttpResponse(JSONRenderer().render(body), content_type="application/json"))
 
 
 def _incoming_files(request: Request) -> "Sequence[File[bytes]]":
@@ -161,6 +173,9 @@ class FinalizeView(UploadErrorsMixin, APIView):
         body = FinalizeSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         attachment = presigned_uploads.finalize_upload(
-            owner=cast(User, request.user), upload_id=body.validated_data["upload_id"], now=timezone.now()
+            owner=cast(User, request.user),
+            upload_id=body.validated_data["upload_id"],
+            now=timezone.now(),
+            on_created=lambda created: _store_response(request, _uploaded(request, created)[0]),
         )
-        return Response(UploadedSerializer(attachment, context={"request": request}).data)
+        return Response(_uploaded(request, [attachment])[0])

@@ -21,12 +21,14 @@ UNFINISHED = """
     UNION ALL SELECT response_id, status FROM inference_responses_storedresponse
     WHERE status IN ('queued', 'in_progress')
 """
-WRONG_BATCHES = """
+BATCHES = """
     SELECT batch_id, total, completed, failed,
         (SELECT count(*) FROM inference_batches_batchresult result JOIN inference_batches_batchrequest request
-            ON request.id = result.request_id WHERE request.batch_id = batch.id) AS results
+            ON request.id = result.request_id WHERE request.batch_id = batch.id) AS results,
+        (SELECT count(*) FROM inference_batches_batchrequest request WHERE request.batch_id = batch.id
+            AND status = 'failed' AND is_isolated AND attempts >= 3) AS used_up
     FROM inference_batches_batch batch WHERE accept_before IS NULL
-"""
+"""  # used_up: requests that lost the model at each of their three attempts, the last one alone
 RESPONSES = "SELECT response_id, status, body FROM inference_responses_storedresponse"
 
 
@@ -130,9 +132,10 @@ class ModelOperations(Operations):
 
     def differences(self, rows: Rows) -> Iterator[str]:
         """Yield every difference between the tables and what was acknowledged, given up or refused."""
-        batches = {row[0]: row[1:] for row in rows(WRONG_BATCHES)}
-        for batch_id, (total, completed, failed, results) in batches.items():
-            if (total, completed, failed, results) != (BATCH_SIZE, BATCH_SIZE, 0, BATCH_SIZE):
+        batches = {row[0]: row[1:] for row in rows(BATCHES)}
+        for batch_id, (total, completed, failed, results, used_up) in batches.items():
+            self.outcomes["requests of batches after three attempts"] += used_up
+            if (total, completed + failed, failed, results) != (BATCH_SIZE, BATCH_SIZE, used_up, BATCH_SIZE):
                 yield f"{batch_id}: {total} requests, {completed} completed, {failed} failed, {results} results"
         yield from (f"{batch_id} is missing" for batch_id in self.batches.values() if batch_id not in batches)
         yield from twice("batch", self.batches)

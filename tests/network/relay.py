@@ -168,10 +168,11 @@ def end(writer: asyncio.StreamWriter) -> None:
 
 def reset(writers: tuple[asyncio.StreamWriter, ...]) -> None:
     for writer in writers:
-        connection: socket.socket | None = writer.get_extra_info("socket")
-        if connection is not None and connection.family != socket.AF_UNIX:
-            with contextlib.suppress(OSError):
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        if not writer.transport.is_closing():  # a closed TLS transport has lost its socket
+            connection: socket.socket = writer.get_extra_info("socket")
+            if connection.family != socket.AF_UNIX:
+                with contextlib.suppress(OSError):
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         writer.transport.abort()
 
 

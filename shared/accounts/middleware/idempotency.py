@@ -89,8 +89,8 @@ class IdempotencyMiddleware(Middleware):
         try:
             if post.mode == IdempotencyMode.DEFERRED:
                 post.request.keyed_request = row  # type: ignore[attr-defined]
-                response = self._run(post.request)
-                stored = store_response(row=row, response=response)
+                response = self._run(post.request)  # may store its response with its changes
+                stored = row.status is not None or store_response(row=row, response=response)
             else:
                 response, stored = self._run_atomically(post.request, row)
         finally:

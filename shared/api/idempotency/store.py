@@ -4,8 +4,8 @@ run again.
 A key belongs to a user, a method and a path. Its first run claims it in a row of its own, which others see at once. The
 run's changes and its response are committed together, so a crash leaves both or neither. If a run dies, its key can be
 claimed again after CLAIM_TIMEOUT, and a run that comes late rolls back. The attribute `idempotency` of a view may
-choose another mode. A DEFERRED view finds the row in `request.keyed_request`, and calls `require_claim` or
-`store_keyed_response` where it commits.
+choose another mode. A DEFERRED view that creates something calls
+`store_keyed_response` in its transaction.
 """
 
 import hashlib
@@ -152,12 +152,6 @@ def in_progress_error() -> ApiError:
 def renew_claim(*, row: KeyedRequest, now: datetime) -> bool:
     """Extend the claim of a run that takes longer than CLAIM_TIMEOUT. Return False if another run has the key."""
     return bool(KeyedRequest.objects.filter(pk=row.pk, owner=row.owner, status=None).update(claimed_at=now))
-
-
-def require_claim(*, row: KeyedRequest, now: datetime) -> None:
-    """Raise ApiError 409 if another run has taken over the key. Call it in the transaction of the run's changes."""
-    if not renew_claim(row=row, now=now):
-        raise _replaced_error()
 
 
 def store_response(*, row: KeyedRequest, response: HttpResponseBase) -> bool:

@@ -78,7 +78,12 @@ def both_projects(network: FaultyNetwork, redis_url: str) -> Iterator[tuple[Rela
             folder.mkdir()
         database_url = copy_migrated_database("shop")
         with relayed_model_server(network, models_folder, server_context(models_folder), redis_url=redis_url) as models:
-            writer = {"STOA_DESCRIPTIONS_MODEL": "talker", "STOA_DESCRIPTIONS_API_KEY": models.server.keys["STAFF"]}
+            settings = {
+                "STOA_DESCRIPTIONS_MODEL": "talker",
+                "STOA_DESCRIPTIONS_API_KEY": models.server.keys["STAFF"],
+                "STOA_MAX_UNVERIFIED_ATTACHMENTS": "100000",  # one store owner uploads all files
+                "STOA_MAX_UNVERIFIED_ATTACHMENT_BYTES": "1GiB",
+            }
             with (
                 relayed_shop(
                     network,
@@ -87,7 +92,7 @@ def both_projects(network: FaultyNetwork, redis_url: str) -> Iterator[tuple[Rela
                     models_url=f"{models.server.url}/v1",
                     database_url=database_url,
                     redis_url=redis_url.replace("db=0", "db=1"),
-                    extra=writer,
+                    extra=settings,
                 ) as shop,
                 running_shop_worker(shop.shop),
             ):
@@ -116,8 +121,9 @@ def main() -> None:
         began = time.monotonic()
         each = chosen.operations // len(parts)
         asyncio.run(run_under_faults(network, parts, each, seed=chosen.seed, clients=chosen.clients))
-        print_results(network, parts, time.monotonic() - began)
+        seconds = time.monotonic() - began
         wrong = [*shop.differences(), *models.differences()]
+        print_results(network, parts, seconds)
     print(f"Differences: {len(wrong)}")
     for line in wrong:
         print(line)

@@ -4,11 +4,12 @@ import io
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 import pytest
 import structlog
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import OperationalError
 from django.test import Client
 from PIL import AvifImagePlugin, Image
 
@@ -17,6 +18,7 @@ from commerce.attachments.images.sizes import all_sizes
 from commerce.attachments.models import Attachment, ScheduledDeletion
 from commerce.attachments.quota import storage_quota
 from commerce.attachments.uploads import preparation
+from shared.accounts.middleware import idempotency
 from shared.accounts.models import User
 from shared.api.models import KeyedRequest
 from tests.commerce.attachments.conftest import Upload, files_in
@@ -86,6 +88,23 @@ def test_an_upload_whose_key_another_request_has_taken_over_stores_nothing(
 
     assert (response.status_code, Attachment.objects.count(), files_in(media_root)) == (409, 0, [])
     assert "another request with its Idempotency-Key" in response.json()["message"]
+
+
+def test_a_repeated_upload_creates_nothing_where_the_database_was_lost_after_the_first(
+    customer: User, monkeypatch: pytest.MonkeyPatch
+):
+    def lose_the_database(**arguments: Any) -> NoReturn:
+        raise OperationalError("server closed the connection unexpectedly")
+
+    client = Client(headers=bearer(customer) | {"Idempotency-Key": "upload-1"})
+    picture = image_file("PNG", 8, 8)
+    with monkeypatch.context() as patch:
+        patch.setattr(idempotency, "store_response", lose_the_database)
+        client.post("/api/attachments", {"attachment[]": SimpleUploadedFile("a.png", picture)})
+    response = client.post("/api/attachments", {"attachment[]": SimpleUploadedFile("a.png", picture)})
+
+    assert (response.status_code, response.headers.get("Idempotent-Replayed")) == (200, "true")
+    assert response.json()[0]["id"] == Attachment.objects.get().pk
 
 
 def test_pillow_without_avif_makes_webp_variants_alone(

@@ -34,7 +34,7 @@ from shared.accounts.services import create_api_key, create_user
 from shared.accounts.views import ChangePasswordView
 from shared.api.errors import ApiError
 from shared.api.idempotency import store
-from shared.api.idempotency.store import IdempotencyMode, require_claim, store_response, try_claim_key
+from shared.api.idempotency.store import IdempotencyMode, renew_claim, store_response, try_claim_key
 from shared.api.limits.throttling import RateLimitThrottle
 from shared.api.models import KeyedRequest
 from shared.serving.asgi.handler import ConnectionReleasingHandler
@@ -512,8 +512,8 @@ def test_a_key_whose_run_died_can_be_claimed_again_after_a_while() -> None:
     late = claimed(now + timedelta(seconds=46))
     assert (late.pk, late.owner != dead.owner) == (dead.pk, True)
     with pytest.raises(ApiError, match="replaced it"):
-        require_claim(row=dead, now=now)
-    require_claim(row=late, now=now + timedelta(seconds=80))
+        store_response(row=dead, response=HttpResponse())
+    assert renew_claim(row=late, now=now + timedelta(seconds=80))
     assert claim(now + timedelta(seconds=120)) is None
 
 
