@@ -4,6 +4,7 @@ from datetime import datetime
 
 from inference.files.models import StoredFile, Upload
 from inference.files.services import DELETED_RETENTION, delete_file
+from inference.files.uploads.services import remove_parts
 from shared.accounts.models import User
 from shared.personal_data import PersonalDataRule
 
@@ -15,6 +16,8 @@ def _erase(user: User, now: datetime) -> None:
     """
     for file_id in StoredFile.objects.for_user(user).values_list("file_id", flat=True):
         delete_file(owner=user, file_id=file_id, now=now)
+    for upload in Upload.objects.filter(owner=user):
+        remove_parts(upload, now)
     files = StoredFile.objects.filter(owner=user)
     uploading = files.filter(status=StoredFile.Status.STORING)
     uploading.update(status=StoredFile.Status.DELETED, expires_at=now + DELETED_RETENTION)

@@ -86,7 +86,7 @@ def delete_file(*, owner: User, file_id: str, now: datetime) -> None:
     visible = StoredFile.objects.for_user(owner).filter(pk=file.pk)
     if not visible.update(status=StoredFile.Status.DELETED, expires_at=now + DELETED_RETENTION):
         raise ObjectNotFound("file", file_id, field="id")
-    transaction.on_commit(partial(_remove_content, file.path))
+    transaction.on_commit(partial(remove_content, file.path))
 
 
 def find_file(*, owner: User, file_id: str) -> StoredFile:
@@ -121,7 +121,7 @@ def sweep_files(*, now: datetime) -> int:
     due = StoredFile.objects.filter(expires_at__lte=now)
     deleted = StoredFile.Status.DELETED
     due.exclude(status=deleted).update(status=deleted, expires_at=now + DELETED_RETENTION)
-    removed = [file.pk for file in due.filter(status=deleted)[:MAX_PER_SWEEP] if _remove_content(file.path)]
+    removed = [file.pk for file in due.filter(status=deleted)[:MAX_PER_SWEEP] if remove_content(file.path)]
     StoredFile.objects.filter(pk__in=removed, status=deleted).delete()
     Upload.objects.filter(expires_at__lte=now, parts=None).delete()
     return len(removed)
@@ -178,18 +178,23 @@ def create_row(
 def store(file: StoredFile, content: "IO[bytes] | File[Any]") -> None:
     """Write the content of a row. If that fails, neither remains."""
     content.seek(0)
-    _close_connection()
+    close_connection()
     try:
         default_storage.save(file.path, content if isinstance(content, File) else File(content))
     except BaseException:
-        if _remove_content(file.path):
-            file.delete()
+        discard(file)
         raise
 
 
-def _remove_content(path: str) -> bool:
+def discard(file: StoredFile) -> None:
+    """Remove a file that nobody sees. If its content cannot be removed now, the sweeper removes both."""
+    if remove_content(file.path):
+        file.delete()
+
+
+def remove_content(path: str) -> bool:
     """Remove content if it exists. Return whether that succeeded; if not, the sweeper tries again."""
-    _close_connection()
+    close_connection()
     try:
         default_storage.delete(path)
     except Exception as error:  # each storage raises its library's exceptions
@@ -198,7 +203,7 @@ def _remove_content(path: str) -> bool:
     return True
 
 
-def _close_connection() -> None:
+def close_connection() -> None:
     """Return the connection to the pool: the storage may take many seconds."""
     if not connection.in_atomic_block:
         connection.close()

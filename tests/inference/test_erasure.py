@@ -16,8 +16,9 @@ from inference.batches.services import NewRequest, create_batch
 from inference.batches.worker.leases import acquire_lease, claim_requests
 from inference.batches.worker.recording import RequestOutcome, record_outcomes
 from inference.engine import Usage
-from inference.files.models import StoredFile
+from inference.files.models import StoredFile, Upload
 from inference.files.services import sweep_files, upload_file
+from inference.files.uploads.services import add_part, create_upload
 from inference.openai_batches.models import FileBatch
 from inference.openai_batches.services import create_file_batch
 from inference.protocol.openai.batches import OpenAIBatchCreateRequest
@@ -118,7 +119,10 @@ def test_an_export_has_requests_and_responses(person: User, left_behind: Batch):
 def test_batches_files_and_webhooks_go_and_sums_stay(person: User, left_behind: Batch, settings: Settings):
     sums = DailyUsage.objects.sums()
     folder = Path(settings.MEDIA_ROOT) / "files"
-    assert len(list(folder.iterdir())) == 1
+    now, part = timezone.now(), SimpleUploadedFile("part", SAID.encode())
+    upload = create_upload(owner=person, name="wish.jsonl", size=part.size or 0, retention=None, now=now)
+    add_part(owner=person, upload_id=upload.upload_id, content=part, now=now)
+    assert len(list(folder.iterdir())) == 2
 
     erase_person(user=person, actor=None, now=timezone.now())
 
@@ -126,7 +130,7 @@ def test_batches_files_and_webhooks_go_and_sums_stay(person: User, left_behind: 
     for model in (Batch, BatchRequest, BatchResult, Endpoint, Delivery, *responses):
         assert not model.objects.exists(), model
     assert list(folder.iterdir()) == []
-    assert StoredFile.objects.get().name == ""  # until the sweep
+    assert [row.name for row in (*StoredFile.objects.all(), *Upload.objects.all())] == [""] * 3  # until the sweep
     assert DailyUsage.objects.sums() == sums == DailyUsage.objects.filter(user=person).sums()
     text = "".join(export_person(user=person))
     assert [words for words in (SAID, "wish", "8.8.8.8", "ada@") if words in text] == []

@@ -4,6 +4,7 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from tempfile import TemporaryFile
 from typing import IO, Any
 
@@ -17,10 +18,13 @@ from inference.access.responses import ObjectNotFound
 from inference.engine import InvalidRequest
 from inference.files.models import StoredFile, Upload
 from inference.files.services import (
+    close_connection,
     create_row,
+    discard,
     find_file,
     finish_file,
     has_storage,
+    remove_content,
     require_fewer_files,
     require_file_size,
     storage_error,
@@ -85,10 +89,20 @@ def add_part(*, owner: User, upload_id: str, content: "UploadedFile[Any]", now: 
             file_id=f"part_{secrets.token_hex(12)}",
         )
     store(part, content)
-    # Not visible, but whole: the time until it is swept is that of the upload.
+    try:
+        _finish_part(part, owner, upload_id, now)
+    except BaseException:
+        discard(part)
+        raise
+    return part
+
+
+@transaction.atomic
+def _finish_part(part: StoredFile, owner: User, upload_id: str, now: datetime) -> None:
+    """Take the part for whole, unless the upload has ended meanwhile. From here on it expires with the upload."""
+    upload = _lock_pending(owner, upload_id, now)
     if not StoredFile.objects.filter(pk=part.pk, status=StoredFile.Status.STORING).update(expires_at=upload.expires_at):
         raise ApiError(503, "Storing the part took too long. Try again.", headers={"Retry-After": "1"})
-    return part
 
 
 def complete_upload(
@@ -102,14 +116,31 @@ def complete_upload(
     ApiError 404 and 409. Then the upload is as before.
     """
     with transaction.atomic():
-        upload = _lock(owner, upload_id)
-        if upload.status == Status.COMPLETED:
-            return upload, find_file(owner=owner, file_id=upload.file_id)
-        _require_pending(upload, now)
+        upload, completed = _lock_with_file(owner, upload_id, now)
+        if completed:
+            return upload, completed
         parts = _find_parts(upload, part_ids)
+    try:
+        file = _make_file(owner, upload, parts, md5, now)
+    except FileNotFoundError:  # another request has completed or cancelled the upload, and removed its parts
+        with transaction.atomic():
+            upload, completed = _lock_with_file(owner, upload_id, now)
+        if completed is None:
+            raise
+        return upload, completed
+    try:
+        return _finish(file, owner, upload_id, now)
+    finally:
+        if file.status != StoredFile.Status.STORED:
+            discard(file)
+
+
+def _make_file(owner: User, upload: Upload, parts: Sequence[StoredFile], md5: str, now: datetime) -> StoredFile:
+    """Store the parts as one file that is not visible yet. With the upload it counts as a part does, so not twice."""
+    close_connection()
     with TemporaryFile(dir=settings.FILE_UPLOAD_TEMP_DIR) as content:
         _join(parts, content, md5)
-        file = create_row(  # with the upload it counts as a part does, so not twice
+        file = create_row(
             owner=owner,
             purpose=StoredFile.Purpose.BATCH,
             name=upload.name,
@@ -118,34 +149,52 @@ def complete_upload(
             upload=upload,
         )
         store(file, content)
-    return _finish(upload, file, now)
+    return file
 
 
 @transaction.atomic
 def cancel_upload(*, owner: User, upload_id: str, now: datetime) -> Upload:
-    """End an upload; the sweeper deletes its parts. Raise ApiError 404 and 409."""
+    """End an upload, and delete its parts. Raise ApiError 404 and 409."""
     upload = _lock_pending(owner, upload_id, now)
     upload.status = Status.CANCELLED
     upload.save(update_fields=["status"])
-    upload.parts.update(expires_at=now)
+    remove_parts(upload, now)
     return upload
 
 
 @transaction.atomic
-def _finish(upload: Upload, file: StoredFile, now: datetime) -> tuple[Upload, StoredFile]:
-    """Make the file visible, unless another request has completed or cancelled the upload meanwhile."""
-    upload = _lock(upload.owner, upload.upload_id)
-    if upload.status == Status.COMPLETED:
-        return upload, find_file(owner=upload.owner, file_id=upload.file_id)
-    _require_pending(upload, now)
+def _finish(file: StoredFile, owner: User, upload_id: str, now: datetime) -> tuple[Upload, StoredFile]:
+    """Make the file visible, unless another request has completed the upload meanwhile: return that one's file."""
+    upload, completed = _lock_with_file(owner, upload_id, now)
+    if completed:
+        return upload, completed
     StoredFile.objects.filter(pk=file.pk).update(upload=None)
     seconds = upload.retention_seconds
     retention = settings.BATCH_RETENTION if seconds is None else timedelta(seconds=seconds)
     finish_file(file=file, expires_at=now + retention)
     upload.status, upload.file_id = Status.COMPLETED, file.file_id
     upload.save(update_fields=["status", "file_id"])
-    upload.parts.update(expires_at=now)
+    remove_parts(upload, now)
     return upload, file
+
+
+def remove_parts(upload: Upload, now: datetime) -> None:
+    """Remove the parts' content on commit, since an ended upload counts no longer. The sweeper deletes the rows.
+
+    Requests that are storing parts or joining them remove what they have stored.
+    """
+    for part in upload.parts.filter(expires_at=upload.expires_at):
+        transaction.on_commit(partial(remove_content, part.path))
+    upload.parts.update(expires_at=now)
+
+
+def _lock_with_file(owner: User, upload_id: str, now: datetime) -> tuple[Upload, StoredFile | None]:
+    """Lock an upload that is pending or completed, and return it with its file, which only a completed one has."""
+    upload = _lock(owner, upload_id)
+    if upload.status == Status.COMPLETED:
+        return upload, find_file(owner=owner, file_id=upload.file_id)
+    _require_pending(upload, now)
+    return upload, None
 
 
 def _lock_pending(owner: User, upload_id: str, now: datetime) -> Upload:

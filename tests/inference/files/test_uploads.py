@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -130,6 +131,81 @@ def test_an_upload_counts_what_it_announces(owner: User, settings: Any):
         services.create_upload(size=301, **announced)
     assert refused.value.problem.status == 413
     services.create_upload(size=300, **announced)
+
+
+@pytest.fixture
+def stored(settings: Any, tmp_path: Path) -> Callable[[], int]:
+    """Return a function that returns the size of all stored content."""
+    settings.MEDIA_ROOT = tmp_path
+    return lambda: sum(path.stat().st_size for path in (tmp_path / "files").iterdir())
+
+
+def add_whole(owner: User, size: int) -> tuple[str, str]:
+    """Create an upload and add its one part. Return the ids of both."""
+    upload = services.create_upload(owner=owner, name="a", size=size, retention=None, now=NOW)
+    content = SimpleUploadedFile("part", b"x" * size)
+    part = services.add_part(owner=owner, upload_id=upload.upload_id, content=content, now=NOW)
+    return upload.upload_id, part.file_id
+
+
+def test_an_ended_upload_leaves_no_content_that_does_not_count(
+    owner: User, stored: Callable[[], int], django_capture_on_commit_callbacks: Any
+):
+    upload_id, part_id = add_whole(owner, 1000)
+    with django_capture_on_commit_callbacks(execute=True):
+        services.complete_upload(owner=owner, upload_id=upload_id, part_ids=[part_id], md5="", now=NOW)
+    assert stored() == 1000
+    upload_id, _ = add_whole(owner, 500)
+    assert stored() == 1500
+    with django_capture_on_commit_callbacks(execute=True):
+        services.cancel_upload(owner=owner, upload_id=upload_id, now=NOW)
+    assert stored() == 1000
+
+
+def test_a_part_that_is_stored_when_its_upload_is_cancelled_is_refused_and_removed(
+    owner: User, stored: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+):
+    upload = services.create_upload(owner=owner, name="a", size=9, retention=None, now=NOW)
+    store = services.store
+
+    def store_and_cancel(file: StoredFile, content: Any) -> None:
+        store(file, content)
+        services.cancel_upload(owner=owner, upload_id=upload.upload_id, now=NOW)
+
+    monkeypatch.setattr(services, "store", store_and_cancel)
+    with pytest.raises(ApiError, match="cancelled"):
+        services.add_part(owner=owner, upload_id=upload.upload_id, content=SimpleUploadedFile("part", b"123"), now=NOW)
+    assert (stored(), StoredFile.objects.count()) == (0, 0)
+
+
+@pytest.mark.parametrize("moment", ["before it reads the parts", "after it has stored its file"])
+def test_a_completion_that_another_one_overtakes_returns_the_others_file_and_leaves_nothing(
+    owner: User,
+    stored: Callable[[], int],
+    monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: Any,
+    moment: str,
+):
+    upload_id, part_id = add_whole(owner, 1000)
+    name = "TemporaryFile" if moment == "before it reads the parts" else "store"
+    replaced = getattr(services, name)
+    others = []
+
+    def let_another_one_complete(*arguments: Any, **options: Any) -> Any:
+        result = replaced(*arguments, **options)
+        monkeypatch.setattr(services, name, replaced)
+        with django_capture_on_commit_callbacks(execute=True):
+            others.append(complete())
+        return result
+
+    def complete() -> StoredFile:
+        _, file = services.complete_upload(owner=owner, upload_id=upload_id, part_ids=[part_id], md5="", now=NOW)
+        return file
+
+    monkeypatch.setattr(services, name, let_another_one_complete)
+    assert complete() == others[0]
+    assert stored() == 1000
+    assert list(StoredFile.objects.filter(upload=None)) == others
 
 
 @pytest.mark.parametrize("is_cancelled", [True, False])
