@@ -88,8 +88,10 @@ end
 
 local added, surpluses = 1, {}
 for i, key in ipairs(KEYS) do
+  local entry, limit = ARGV[3 * i - 1], ARGV[3 * i]
   remove_ended(key)
-  surpluses[i] = sum(key) + weight_of(ARGV[3 * i - 1]) - ARGV[3 * i]
+  surpluses[i] = sum(key) - limit
+  if not redis.call('ZSCORE', key, entry) then surpluses[i] = surpluses[i] + weight_of(entry) end
   if surpluses[i] > 0 then added = 0 end
 end
 local reply = {added}
@@ -190,6 +192,9 @@ class _LocalCounter:
         self._ordered: list[tuple[float, str, int]] = []
         self._ends: dict[tuple[str, int], float] = {}
 
+    def has(self, entry_id: str, weight: int) -> bool:
+        return (entry_id, weight) in self._ends
+
     def insert(self, entry_id: str, weight: int, end: float) -> None:
         if weight:
             self.remove(entry_id, weight)
@@ -242,7 +247,10 @@ class LocalCounters:
             pairs = [(one, self._counters.setdefault(one.counter, _LocalCounter())) for one in entries]
             for _, counter in pairs:
                 counter.remove_ended(now)
-            surpluses = [counter.used + one.weight - one.limit for one, counter in pairs]
+            surpluses = [
+                counter.used - one.limit + (0 if counter.has(entry_id, one.weight) else one.weight)
+                for one, counter in pairs
+            ]
             if max(surpluses) <= 0 and entry_id != PEEK:
                 for one, counter in pairs:
                     counter.insert(entry_id, one.weight, now + one.seconds)

@@ -82,7 +82,7 @@ def test_peeking_adds_nothing(store: CounterStore) -> None:
 
 def test_an_addition_that_is_sent_twice_counts_once(store: CounterStore) -> None:
     for _ in range(2):
-        store.add("same", [Entry("a", 10, 60, 5)])
+        assert numbers(store, "same", Entry("a", 5, 60, 5)) == [(True, 5)]
     assert used(store, "a") == [5]
 
 
