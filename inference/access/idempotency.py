@@ -35,7 +35,7 @@ async def run_idempotently(post: KeyedPost, run: Callable[[], Awaitable[HttpResp
     A response of more than MAX_STORED_RESPONSE_BYTES is not stored. Raise ApiError 400 for an invalid key and for one
     that was used with another body, and 409 while the first request with the key is running.
     """
-    row = await post.first_result(lambda: run_in_db_thread(post.claim))
+    row = await post.first_result(lambda: _claim(post))
     if row.status is not None:
         return replay_response(row)
     post.request.keyed_request = row  # type: ignore[attr-defined]
@@ -47,6 +47,21 @@ async def run_idempotently(post: KeyedPost, run: Callable[[], Awaitable[HttpResp
             except DatabaseError as error:  # the client has its response all the same
                 logger.warning("response_not_stored", reason=type(error).__name__)
         return response
+
+
+async def _claim(post: KeyedPost) -> KeyedRequest | None:
+    """Claim the key as `KeyedPost.claim` does, and release what is claimed after the client has left."""
+    claiming = asyncio.ensure_future(run_in_db_thread(post.claim))
+    try:
+        return await asyncio.shield(claiming)
+    except asyncio.CancelledError:
+        claiming.add_done_callback(_release_unused)
+        raise
+
+
+def _release_unused(claiming: "asyncio.Future[KeyedRequest | None]") -> None:
+    if not claiming.cancelled() and claiming.exception() is None and (row := claiming.result()):
+        _start_release(row)
 
 
 def _is_worth_storing(response: HttpResponseBase) -> TypeGuard[HttpResponse]:
@@ -70,10 +85,7 @@ async def _hold_claim(row: KeyedRequest) -> AsyncIterator[None]:
         yield
     finally:
         renewing.cancel()
-        task = asyncio.create_task(_release(row))
-        _running_releases.add(task)
-        task.add_done_callback(_running_releases.discard)
-        await asyncio.shield(task)
+        await asyncio.shield(_start_release(row))
 
 
 async def _renew(row: KeyedRequest) -> None:
@@ -81,6 +93,13 @@ async def _renew(row: KeyedRequest) -> None:
         await asyncio.sleep(LEASE_RENEWAL_INTERVAL.total_seconds())
         with contextlib.suppress(DatabaseError):
             await run_in_db_thread(store.renew_claim, row=row, now=timezone.now())
+
+
+def _start_release(row: KeyedRequest) -> asyncio.Task[None]:
+    task = asyncio.create_task(_release(row))
+    _running_releases.add(task)
+    task.add_done_callback(_running_releases.discard)
+    return task
 
 
 async def _release(row: KeyedRequest) -> None:

@@ -1,13 +1,24 @@
 """Requests with an Idempotency-Key are carried out once."""
 
 import asyncio
+import threading
+import time
 import uuid
 from collections import Counter
 from typing import Any
 
 import httpx2
 import pytest
+from django.http import HttpResponse
+from django.test import RequestFactory
 
+from inference.access.idempotency import run_idempotently
+from shared.accounts.authentication import Principal
+from shared.accounts.middleware.idempotency import KeyedPost
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from shared.api.models import KeyedRequest
+from shared.serving.db_threads import run_in_db_thread
 from tests.inference.engine.processes import eventually_idle
 from tests.inference.running_server import RunningServer, wait_until_generating
 
@@ -186,6 +197,37 @@ async def test_a_key_is_free_again_once_its_client_disconnects(stoa: RunningServ
         again = await client.post("/inference", json=body, headers=headers)
         assert again.json()["usage"]["completion_tokens"] == 300
     await stoa.engine.close()
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_key_that_is_claimed_after_its_client_left_is_free_again(monkeypatch: pytest.MonkeyPatch):
+    user = await run_in_db_thread(User.objects.create, email="a@example.com", role=Role.STAFF)
+    request = RequestFactory().post("/inference", b"{}", "application/json", headers={"Idempotency-Key": "key"})
+    keyed = KeyedPost(request, Principal(user=user, permissions=frozenset()))
+    is_claiming, may_claim, has_claimed = (threading.Event() for _ in range(3))
+    claim = keyed.claim
+
+    def claim_late() -> KeyedRequest | None:
+        is_claiming.set()
+        may_claim.wait(60)
+        row = claim()
+        has_claimed.set()
+        return row
+
+    async def run() -> HttpResponse:
+        raise AssertionError("the client has left")
+
+    monkeypatch.setattr(keyed, "claim", claim_late)
+    running = asyncio.create_task(run_idempotently(keyed, run))
+    assert await asyncio.to_thread(is_claiming.wait, 60)
+    running.cancel()
+    await asyncio.wait({running})
+    may_claim.set()
+    assert await asyncio.to_thread(has_claimed.wait, 60)
+    deadline = time.monotonic() + 30
+    while await run_in_db_thread(KeyedRequest.objects.exists):
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
 
 
 async def requests_of(client: httpx2.AsyncClient) -> int:
