@@ -2,7 +2,7 @@
 
 A reserved amount counts in full until the request ends; then the used tokens count until a minute after its admission.
 In the month they count until the ledger has them. While the request runs, its process extends the reservation. When the
-process dies, the place is free and the month's tokens are forgotten after LEASE_SECONDS, the minute's after a minute.
+process dies, the slot is free and the month's tokens are forgotten after LEASE_SECONDS, the minute's after a minute.
 """
 
 import math
@@ -51,7 +51,7 @@ class Reservation:
     """
 
     id: str
-    places: Sequence[Entry]
+    slots: Sequence[Entry]
     minutes: Sequence[Entry]
     months: Sequence[Entry]
     store: counters.CounterStore
@@ -60,7 +60,7 @@ class Reservation:
 
     def renewal(self) -> Iterator[Change]:
         """Yield the changes that extend a running request's reservation."""
-        for entry in self.places:
+        for entry in self.slots:
             yield Change(self.id, entry, entry.weight, LEASE_SECONDS)
         for entry in self.minutes:
             yield Change(self.id, entry, entry.weight, max(LEASE_SECONDS, self._window_left()))
@@ -68,7 +68,7 @@ class Reservation:
 
     def settlement(self, tokens: int) -> Iterator[Change]:
         """Yield the changes at the end of a request that used these tokens. The month's stay."""
-        for entry in self.places:
+        for entry in self.slots:
             yield Change(self.id, entry, 0, 0)
         for entry in self.minutes:
             yield Change(self.id, entry, tokens, self._window_left())
@@ -88,23 +88,23 @@ def reserve(scopes: Sequence[LimitScope], tokens: int, ledger_tokens: Mapping[Mo
     A request for more than a scope's whole limit is accepted while nothing else counts there.
     """
     reservation_id = secrets.token_hex(12)
-    places, minutes = [place_entry(scope) for scope in scopes], [minute_entry(scope, tokens) for scope in scopes]
+    slots, minutes = [slot_entry(scope) for scope in scopes], [minute_entry(scope, tokens) for scope in scopes]
     months = [
         Entry(f"month:{quota.name}", quota.max_tokens - used, LEASE_SECONDS, tokens)
         for quota, used in ledger_tokens.items()
     ]
-    store, counts = counters.add(reservation_id, [*places, *minutes, *months])
-    of_places, of_minutes, of_months = counts[: len(places)], counts[len(places) :], counts[2 * len(places) :]
-    for scope, place, minute in zip(scopes, of_places, of_minutes, strict=False):
-        if not (place.fits and minute.fits):
-            raise BudgetExceeded(scope, minute if place.fits else place, is_token_limit=place.fits)
+    store, counts = counters.add(reservation_id, [*slots, *minutes, *months])
+    of_slots, of_minutes, of_months = counts[: len(slots)], counts[len(slots) :], counts[2 * len(slots) :]
+    for scope, slot, minute in zip(scopes, of_slots, of_minutes, strict=False):
+        if not (slot.fits and minute.fits):
+            raise BudgetExceeded(scope, minute if slot.fits else slot, is_token_limit=slot.fits)
     for (quota, used), month in zip(ledger_tokens.items(), of_months, strict=True):
         if not month.fits:
             raise MonthlyQuotaExceeded(quota, month.used + used)
     held = {quota: month.used for quota, month in zip(ledger_tokens, of_months, strict=True)}
     return Reservation(
         id=reservation_id,
-        places=places,
+        slots=slots,
         minutes=minutes,
         months=months,
         store=store,
@@ -113,7 +113,7 @@ def reserve(scopes: Sequence[LimitScope], tokens: int, ledger_tokens: Mapping[Mo
     )
 
 
-def place_entry(scope: LimitScope) -> Entry:
+def slot_entry(scope: LimitScope) -> Entry:
     """Return the entry of a running request."""
     return Entry(f"running:{scope.name}", scope.max_concurrency, LEASE_SECONDS)
 
@@ -135,8 +135,8 @@ class BudgetState:
 
 def read_budgets(scopes: Sequence[LimitScope]) -> list[BudgetState]:
     """Return what counts in each scope now."""
-    _, counts = counters.add(counters.PEEK, [*map(place_entry, scopes), *(minute_entry(scope, 0) for scope in scopes)])
+    _, counts = counters.add(counters.PEEK, [*map(slot_entry, scopes), *(minute_entry(scope, 0) for scope in scopes)])
     return [
-        BudgetState(minute.used, place.used, minute.wait_seconds if minute.used else 0.0)
-        for place, minute in zip(counts[: len(scopes)], counts[len(scopes) :], strict=True)
+        BudgetState(minute.used, slot.used, minute.wait_seconds if minute.used else 0.0)
+        for slot, minute in zip(counts[: len(scopes)], counts[len(scopes) :], strict=True)
     ]

@@ -15,7 +15,7 @@ from inference.engine import GenerationStream, StepOutput, Usage
 from inference.usage import metering, reservations
 from inference.usage.ledger import LedgerAmount, LedgerBuffer, LedgerKey
 from inference.usage.metering import UsageMeter
-from inference.usage.reservations import BudgetExceeded, minute_entry, place_entry
+from inference.usage.reservations import BudgetExceeded, minute_entry, slot_entry
 from inference.usage.scopes import LimitScope
 from shared.api.limits.counters import PEEK, RedisCounters, local_counters
 from shared.serving.processes.local_redis import LocalRedis
@@ -61,7 +61,7 @@ async def wait_until(read: Callable[[], object], expected: object) -> None:
 
 
 def redis_counts(store: LocalRedis) -> tuple[int, int]:
-    entries = [minute_entry(SCOPES[0], 0), place_entry(SCOPES[0])]
+    entries = [minute_entry(SCOPES[0], 0), slot_entry(SCOPES[0])]
     tokens, running = RedisCounters(store.url).add(PEEK, entries)
     return tokens.used, running.used
 

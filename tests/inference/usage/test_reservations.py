@@ -149,7 +149,7 @@ def test_a_request_longer_than_the_window_counts_until_it_ends(clock: Clock) -> 
     assert counts() == [(0, 0)]
 
 
-def test_after_a_process_dies_its_places_are_free_and_the_window_frees_its_tokens(clock: Clock) -> None:
+def test_after_a_process_dies_its_slots_are_free_and_the_window_frees_its_tokens(clock: Clock) -> None:
     dead, alive = [reserve((KEY,), 40, {QUOTA: 0}) for _ in range(2)]
     for _ in range(2):
         clock.now += 15
