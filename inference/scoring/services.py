@@ -16,18 +16,16 @@ async def score_requests(
 ) -> list[ScoringResult]:
     """Return the results of several requests, which count as one. Raise as `score_texts` does."""
     tokens = sum(map(estimate_scoring_tokens, requests))
+    results: list[ScoringResult] = []
     with await admit(caller=caller, model_id=model_id, tokens=tokens) as admission:
-        results = [
-            await model_engine.score(
-                model_id, replace(request, request_id=f"{request.request_id}-{index}", user=str(caller.user.pk))
-            )
-            for index, request in enumerate(requests)
-        ]
-        prompt_tokens, cached_tokens = (
-            sum(result.prompt_tokens for result in results),
-            sum(result.cached_tokens for result in results),
-        )
-        admission.finish(Usage(prompt_tokens, 0, cached_tokens))
+        try:
+            for index, request in enumerate(requests):
+                numbered = replace(request, request_id=f"{request.request_id}-{index}", user=str(caller.user.pk))
+                results.append(await model_engine.score(model_id, numbered))
+        finally:  # what was scored before an error counts
+            if results:
+                prompt_tokens = sum(result.prompt_tokens for result in results)
+                admission.finish(Usage(prompt_tokens, 0, sum(result.cached_tokens for result in results)))
     return results
 
 
