@@ -21,7 +21,8 @@ from typing import Any
 import redis
 import structlog
 from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db import Error as DatabaseError
 from django.db.models import Model
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -54,32 +55,39 @@ class Replica:
         self._check_at = 0.0
 
     def is_usable(self) -> bool:
-        """Return whether it answers and has all that the primary had STOA_REPLICA_MAX_LAG_SECONDS ago."""
-        with self._lock:
-            if time.monotonic() >= self._check_at:
-                self._check_at = time.monotonic() + CHECK_SECONDS
-                was_usable, self._is_usable = self._is_usable, self._has_caught_up()
-                if was_usable and not self._is_usable:
-                    logger.warning("replica_not_used", replica=self._alias)
-            return self._is_usable
+        """Return whether it answers and has all that the primary had STOA_REPLICA_MAX_LAG_SECONDS ago.
 
-    def check_now(self) -> bool:
-        """Return whether it is usable at this moment."""
+        While a thread checks it, which takes seconds where it does not answer, it is not usable for others.
+        """
+        if time.monotonic() < self._check_at:
+            return self._is_usable
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            was_usable, self._is_usable = self._is_usable, self._has_caught_up()
+            if was_usable and not self._is_usable:
+                logger.warning("replica_not_used", replica=self._alias)
+            return self._is_usable
+        finally:
+            self._lock.release()
+
+    def check_again(self) -> None:
+        """Let the next read check it, since one has failed."""
         connections[self._alias].close()  # this thread's, which may be broken
         self._check_at = 0.0
-        return self.is_usable()
 
     def _has_caught_up(self) -> bool:
         now = time.monotonic()
-        self._positions.append((now, _position(DEFAULT_DB_ALIAS, _PRIMARY_POSITION) or Decimal(0)))
-        while len(self._positions) > 1 and self._positions[1][0] <= now - settings.REPLICA_MAX_LAG_SECONDS:
-            self._positions.popleft()
         try:
+            self._positions.append((now, _position(DEFAULT_DB_ALIAS, _PRIMARY_POSITION) or Decimal(0)))
+            while self._positions[0][0] < now - settings.REPLICA_MAX_LAG_SECONDS:
+                self._positions.popleft()
             replayed = _position(self._alias, _REPLICA_POSITION)
         except DatabaseError:
             connections[self._alias].close()
             self._check_at = time.monotonic() + PAUSE_SECONDS
             return False
+        self._check_at = now + CHECK_SECONDS
         return replayed is not None and replayed >= self._positions[0][1]
 
 
@@ -94,12 +102,6 @@ def _position(alias: str, statement: str) -> Decimal | None:
 @cache
 def _replica(alias: str) -> Replica:
     return Replica(alias)
-
-
-def _reads_failed() -> bool:
-    """Return whether the request reads a replica that is gone."""
-    alias = _reads_from.get()
-    return alias not in (_UNDECIDED, DEFAULT_DB_ALIAS) and not _replica(alias).check_now()
 
 
 def _choose_database() -> str:
@@ -138,21 +140,26 @@ class RecentWrites:
             url, socket_timeout=REDIS_TIMEOUT_SECONDS, socket_connect_timeout=REDIS_TIMEOUT_SECONDS
         )
         self._paused_until = 0.0
+        self._incomplete_until = 0.0
 
     def note(self, client: str) -> None:
         # A replica in use lags by the limit at most, and by one more check.
-        kept_ms = round((settings.REPLICA_MAX_LAG_SECONDS + CHECK_SECONDS) * 1000)
-        self._ask(lambda: self._redis.set(client, 1, px=kept_ms))
+        kept_seconds = settings.REPLICA_MAX_LAG_SECONDS + CHECK_SECONDS
+        if self._ask(lambda: self._redis.set(client, 1, px=round(kept_seconds * 1000))) is None:
+            self._incomplete_until = time.monotonic() + kept_seconds
 
     def include(self, client: str) -> bool:
-        """Return whether the client has written, also if Redis does not answer."""
-        return time.monotonic() < self._paused_until or self._ask(lambda: self._redis.exists(client)) != 0
+        """Return whether the client has written, or may have: Redis does not answer, or did not when a client wrote."""
+        return time.monotonic() < self._incomplete_until or self._ask(lambda: self._redis.exists(client)) != 0
 
     def _ask(self, ask: Callable[[], Any]) -> Any:
+        """Return the reply, or None without one: of a Redis that has just failed nothing is asked."""
+        if time.monotonic() < self._paused_until:
+            return None
         try:
             return ask()
         except redis.RedisError:
-            self._paused_until = time.monotonic() + PAUSE_SECONDS  # what is written meanwhile is not noted
+            self._paused_until = time.monotonic() + PAUSE_SECONDS
             return None
 
 
@@ -183,7 +190,9 @@ class ReplicaMiddleware(Middleware):
         token = _reads_from.set(DEFAULT_DB_ALIAS if _recent_writes().include(_client(request)) else _UNDECIDED)
         try:
             response = self.get_response(request)
-            if response.status_code == 503 and _reads_failed():
+            alias = _reads_from.get()
+            if response.status_code == 503 and alias not in (_UNDECIDED, DEFAULT_DB_ALIAS):
+                _replica(alias).check_again()
                 _reads_from.set(DEFAULT_DB_ALIAS)
                 response = self.get_response(request)
             return response
