@@ -7,7 +7,7 @@ Deletion hides the row first. Whatever a crash leaves in between has an `expires
 """
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from functools import partial
 from tempfile import TemporaryFile
@@ -36,9 +36,17 @@ logger = structlog.get_logger(__name__)
 
 
 def upload_file(
-    *, owner: User, content: "UploadedFile[Any]", retention: timedelta | None = None, now: datetime
+    *,
+    owner: User,
+    content: "UploadedFile[Any]",
+    retention: timedelta | None = None,
+    now: datetime,
+    on_stored: Callable[[StoredFile], None] | None = None,
 ) -> StoredFile:
-    """Store an uploaded input file. retention: overrides the setting.
+    """Store an uploaded input file.
+
+    retention: overrides the setting.
+    on_stored: called in the transaction that makes the file visible.
 
     Raises ApiError 413 for a file that is too large or exceeds the owner's storage or MAX_FILES_PER_USER, and 503 if
     storing takes too long.
@@ -53,7 +61,10 @@ def upload_file(
         file.delete()
         raise storage_error("file")
     store(file, content)
-    finish_file(file=file, expires_at=now + (retention or settings.BATCH_RETENTION))
+    with transaction.atomic():
+        finish_file(file=file, expires_at=now + (retention or settings.BATCH_RETENTION))
+        if on_stored:
+            on_stored(file)
     return file
 
 

@@ -18,7 +18,7 @@ from django.http.multipartparser import MultiPartParserError
 from django.utils import timezone
 
 from inference.access.operations import OperationCall, operation
-from inference.access.responses import ObjectNotFound
+from inference.access.responses import ObjectNotFound, json_response
 from inference.engine import InvalidRequest
 from inference.files import schema, services
 from inference.files.models import StoredFile
@@ -33,6 +33,7 @@ from inference.protocol.openai.files import (
 )
 from shared.accounts.roles import Permission
 from shared.api.errors import ApiError
+from shared.api.idempotency.store import store_keyed_response
 from shared.serving.files.file_chunks import AsyncFileChunks
 
 CONTENT_TYPE = "application/octet-stream"
@@ -54,6 +55,11 @@ async def upload_file(call: OperationCall[None]) -> FileObject:
 
 
 def _upload(call: OperationCall[None]) -> StoredFile:
+    """Store the file. In its transaction, store the response for the request's Idempotency-Key."""
+
+    def store_response(file: StoredFile) -> None:
+        store_keyed_response(call.request, json_response(serialize_file(file)))
+
     with full_disk_is_503():
         fields, content = parse_multipart(call.request, FILE_FIELD)
         form = parse_upload_form(fields)
@@ -62,6 +68,7 @@ def _upload(call: OperationCall[None]) -> StoredFile:
             content=content,
             retention=timedelta(seconds=form.seconds) if form.seconds else None,
             now=timezone.now(),
+            on_stored=store_response,
         )
 
 

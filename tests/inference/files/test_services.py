@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 from django.core.files.storage import FileSystemStorage, default_storage
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.db import connection
+from django.db import OperationalError, connection
+from django.test import Client
 from pytest_django import Settings
 
+from inference.access import idempotency
 from inference.files import services
 from inference.files.models import StoredFile
 from inference.files.services import delete_file, find_file, finish_file, sweep_files, upload_file, write_file
 from shared.accounts.models import User
+from shared.accounts.services import create_api_key
 from shared.api.errors import ApiError
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -32,6 +35,23 @@ def folder(settings: Settings, tmp_path: Path) -> Path:
 
 def uploaded(owner: User, **options: timedelta) -> StoredFile:
     return upload_file(owner=owner, content=SimpleUploadedFile("a.jsonl", b"{}\n"), now=NOW, **options)
+
+
+def test_a_keyed_upload_is_stored_once_though_the_database_is_lost_after_it(
+    owner: User, monkeypatch: pytest.MonkeyPatch
+):
+    def lose_database(*arguments: Any) -> None:
+        raise OperationalError
+
+    monkeypatch.setattr(idempotency, "_store", lose_database)
+    key = create_api_key(user=owner, name="test", now=NOW)[1]
+    client = Client(headers={"Authorization": f"Bearer {key}", "Idempotency-Key": "mine"})
+    answers = [
+        client.post("/v1/files", {"purpose": "batch", "file": SimpleUploadedFile("a.jsonl", b"{}\n")}) for _ in range(2)
+    ]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].json() == answers[1].json()
+    assert StoredFile.objects.count() == 1
 
 
 def names(folder: Path) -> set[str]:
