@@ -90,7 +90,8 @@ class IdempotencyMiddleware(Middleware):
             if post.mode == IdempotencyMode.DEFERRED:
                 post.request.keyed_request = row  # type: ignore[attr-defined]
                 response = self._run(post.request)  # may store its response with its changes
-                stored = row.status is not None or store_response(row=row, response=response)
+                is_stored_by_view = row.status == response.status_code  # unless its transaction failed afterwards
+                stored = is_stored_by_view or store_response(row=row, response=response)
             else:
                 response, stored = self._run_atomically(post.request, row)
         finally:

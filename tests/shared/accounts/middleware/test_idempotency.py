@@ -34,7 +34,13 @@ from shared.accounts.services import create_api_key, create_user
 from shared.accounts.views import ChangePasswordView
 from shared.api.errors import ApiError
 from shared.api.idempotency import store
-from shared.api.idempotency.store import IdempotencyMode, renew_claim, store_response, try_claim_key
+from shared.api.idempotency.store import (
+    IdempotencyMode,
+    renew_claim,
+    store_keyed_response,
+    store_response,
+    try_claim_key,
+)
 from shared.api.limits.throttling import RateLimitThrottle
 from shared.api.models import KeyedRequest
 from shared.serving.asgi.handler import ConnectionReleasingHandler
@@ -234,6 +240,21 @@ def test_a_stored_refusal_keeps_its_changes(post: Make) -> None:
     assert (first.status_code, second.status_code) == (409, 409)
     assert first.content == second.content
     assert how_many() == 1
+
+
+def test_a_response_whose_transaction_failed_is_not_stored_and_its_key_is_free(
+    post: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail_to_commit(view: APIView, request: Request) -> HttpResponseBase:
+        with transaction.atomic():
+            store_keyed_response(request._request, HttpResponse())
+            raise OperationalError("server closed the connection unexpectedly")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SlowThingsView, "post", fail_to_commit)
+        assert post("/slow-things").status_code == 503
+    assert not KeyedRequest.objects.exists()
+    assert post("/slow-things").status_code == 201
 
 
 @pytest.mark.parametrize(("then", "status"), [("limit", 429), ("break", 500)])
