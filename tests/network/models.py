@@ -26,7 +26,7 @@ BATCHES = """
         (SELECT count(*) FROM inference_batches_batchresult result JOIN inference_batches_batchrequest request
             ON request.id = result.request_id WHERE request.batch_id = batch.id) AS results,
         (SELECT count(*) FROM inference_batches_batchrequest request WHERE request.batch_id = batch.id
-            AND status = 'failed' AND is_isolated AND attempts >= 3) AS used_up
+            AND status = 'failed' AND is_lonely AND attempts >= 3) AS used_up
     FROM inference_batches_batch batch WHERE accept_before IS NULL
 """  # used_up: requests that lost the model at each of their three attempts, the last one alone
 RESPONSES = "SELECT response_id, status, body FROM inference_responses_storedresponse"
