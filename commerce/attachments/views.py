@@ -2,7 +2,6 @@
 
 import errno
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, cast
 
 import structlog
@@ -100,14 +99,13 @@ class AttachmentViewSet(UploadErrorsMixin, ListModelMixin, RetrieveModelMixin, A
 
     def create(self, request: Request) -> Response:
         owner, files = cast(User, request.user), _incoming_files(request)
-        uploaded = partial(_uploaded, request)
         attachments = services.upload_attachments(
             owner=owner,
             incoming_files=files,
             now=timezone.now(),
-            on_created=lambda created: _store_response(request, uploaded(created)),
+            on_created=lambda created: _store_response(request, _uploaded(request, created)),
         )
-        return Response(uploaded(attachments))
+        return Response(_uploaded(request, attachments))
 
     def update(self, request: Request, pk: int) -> Response:
         return Response(False)

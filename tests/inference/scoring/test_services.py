@@ -8,21 +8,11 @@ from pytest_django import Settings
 from inference.engine import ContextLengthExceeded, ScoringRequest, ScoringResult, Usage
 from inference.scoring import services
 from inference.usage import services as usage_services
-from inference.usage.ledger import LedgerAmount, LedgerBuffer, LedgerKey
+from inference.usage.ledger import LedgerAmount
 from inference.usage.metering import UsageMeter
 from shared.accounts.authentication import Principal
 from shared.accounts.models import User
-
-
-class RecordingBuffer(LedgerBuffer):
-    """A buffer that records the amounts added to it and writes none."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.added: list[LedgerAmount] = []
-
-    def add(self, key: LedgerKey, amount: LedgerAmount) -> None:
-        self.added.append(amount)
+from tests.inference.usage.recording_buffer import RecordingBuffer
 
 
 @pytest.mark.parametrize(("too_long", "counted"), [(None, [15]), (2, [10]), (0, [])])

@@ -13,26 +13,16 @@ from pytest_django import Settings
 
 from inference.engine import GenerationStream, StepOutput, Usage
 from inference.usage import metering, reservations
-from inference.usage.ledger import LedgerAmount, LedgerBuffer, LedgerKey
+from inference.usage.ledger import LedgerAmount, LedgerKey
 from inference.usage.metering import UsageMeter
 from inference.usage.reservations import BudgetExceeded, minute_entry, slot_entry
 from inference.usage.scopes import LimitScope
 from shared.api.limits.counters import PEEK, RedisCounters, local_counters
 from shared.serving.processes.local_redis import LocalRedis
+from tests.inference.usage.recording_buffer import RecordingBuffer
 
 SCOPES = (LimitScope("key:1", 0, 100, 2),)
 LEDGER_KEY = LedgerKey.at(datetime(2026, 3, 1, tzinfo=UTC), user_id=1, api_key_id=1, model_id="m")
-
-
-class RecordingBuffer(LedgerBuffer):
-    """A buffer that records the amounts added to it and writes none."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.added: list[LedgerAmount] = []
-
-    def add(self, key: object, amount: LedgerAmount) -> None:
-        self.added.append(amount)
 
 
 @pytest.fixture
