@@ -56,7 +56,6 @@ KEYS: dict[str, dict[str, object]] = {
     "apart": {"user": "twin", "limits": [1000, None, None]},
     "narrow": {"user": "twin", "permissions": ["run_inference"]},
     "none": {"limits": [0, None, None]},
-    "month": {"month": 200},
 }
 
 
