@@ -192,14 +192,18 @@ async def test_three_servers_use_a_monthly_quota_until_no_request_fits(limited: 
 
 
 async def use_up(limited: LimitedServers, key: str) -> tuple[dict[str, Any], httpx2.Response]:
-    """Ask until the ledger has all tokens that a request may reserve. Return the usage and the last response.
+    """Ask until no request fits beside the ledger's tokens. Return the usage and the last response.
 
-    While another server moves tokens into the ledger, they count twice, and a request may be refused that fits.
+    A request that fits may be refused while another server gives back the slots of ended requests or moves their tokens
+    into the ledger, where they count twice for a moment.
     """
     deadline = time.monotonic() + 30
     while True:
         answer = limited.post("/v1/completions", key, COMPLETION)
+        if answer.status_code == 200:
+            deadline = time.monotonic() + 30
+            continue
         usage: dict[str, Any] = limited.get("/usage", key).json()
-        if (answer.status_code != 200 and usage["total"]["total_tokens"] > 195) or time.monotonic() > deadline:
+        if usage["total"]["total_tokens"] > 195 or time.monotonic() > deadline:
             return usage, answer
         await asyncio.sleep(0.2)
