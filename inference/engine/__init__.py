@@ -39,6 +39,7 @@ from inference.engine.model_status import (
     LoadReport,
     ModelState,
     ModelStatus,
+    ReplicaStatus,
 )
 from inference.engine.outputs import (
     EmbeddingResult,
@@ -117,6 +118,7 @@ __all__ = [
     "ModelStatus",
     "OutputConstraint",
     "Parameter",
+    "ReplicaStatus",
     "RequestTimings",
     "SamplingParams",
     "ScoringQuestion",

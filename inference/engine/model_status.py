@@ -1,6 +1,7 @@
 """Options, reports and states of loaded models, as frozen structs."""
 
 from enum import StrEnum
+from itertools import zip_longest
 
 import msgspec
 
@@ -23,6 +24,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
         memory, with larger differences in the text; embedding and output matrix have eight bits.
     engine: `stoa`, or the name of another engine that runs the model.
     engine_options: its own options with their values, sorted by name.
+    replicas: processes that run the model, each with weights and a cache of its own.
     """
 
     gpu_layers: int = 0
@@ -36,13 +38,14 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     quantization: str = "none"
     engine: str = "stoa"
     engine_options: tuple[tuple[str, str | int | float | bool], ...] = ()
+    replicas: int = 1
 
 
 class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a load: options in effect and measured costs.
 
     dtype: weight type of the GPU layers, if there are any.
-    memory_usage_bytes: weights and cache as allocated, the sum of the next two.
+    memory_usage_bytes: weights and cache as allocated, the sum of the next two. All bytes are those of all replicas.
     weight_bytes: weights and tables.
     cache_limit_bytes: the cache when all slots are full. Compiled kernels take memory for what is used only.
     cache_dtype: type of keys and values, of the GPU layers if there are any.
@@ -50,6 +53,7 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     load_time_ms: from the load command until the model was ready.
     kernels: `compiled` for this machine, `triton` for layers on the GPU, `torch`, or `transformers` for its code.
     engine: that runs the model, as in the options.
+    replicas: processes that run the model.
     warning: options that could not be followed, or None.
     """
 
@@ -69,6 +73,7 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     quantization: str = "none"
     kernels: str = "torch"
     engine: str = "stoa"
+    replicas: int = 1
     warning: str | None = None
 
 
@@ -82,19 +87,39 @@ class ModelState(StrEnum):
     FAILED = "failed"
 
 
+class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica of a model: one process, and those that follow it after crashes.
+
+    number: 0 for the first.
+    state: `loading`, `loaded`, `unloading`, or `failed` while it rests before another start.
+    error: why its last process ended, unless it is loaded.
+    device: the GPU that it has for itself, as CUDA_VISIBLE_DEVICES names it.
+    """
+
+    number: int
+    state: ModelState
+    pid: int | None = None
+    error: str | None = None
+    device: str | None = None
+    resident_bytes: int | None = None
+    cache_bytes: int | None = None
+
+
 class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A model that the host runs, starts, stops or failed to run. Models that were never loaded are not listed.
 
     options: the requested options; `report` has those in effect.
     revision: see `HostClient.load`.
+    pid: of its first process.
     progress: of a load, 0 to 1.
     memory_bytes: share of the memory budget; an estimate until the model is loaded.
-    resident_bytes: resident set size of its process.
+    resident_bytes: resident set size of its processes.
     cache_bytes: memory of its cache at the last health check.
     busy: it has unfinished requests.
     used_at: when a request last began or ended, in seconds of the monotonic clock.
     suspended: the host unloaded it for another model or because it was idle; the next request loads it again.
     retry_after: seconds until a failed model is tried again.
+    replicas: its processes, if it has several.
     """
 
     model_id: str
@@ -112,6 +137,7 @@ class ModelStatus(msgspec.Struct, frozen=True, kw_only=True):
     used_at: float | None = None
     suspended: bool = msgspec.field(default=False, name="resting")
     retry_after: float | None = None
+    replicas: tuple[ReplicaStatus, ...] = ()
 
 
 QUEUE_TIME_BUCKETS_SECONDS = (
@@ -120,7 +146,7 @@ QUEUE_TIME_BUCKETS_SECONDS = (
 
 
 class EngineStats(msgspec.Struct, frozen=True, kw_only=True):
-    """Counters of one model process. The last six count from its start.
+    """Counters of one model process, or sums of several. The last six count from its start.
 
     running, waiting: choices with a slot, and without one.
     slots: maximum choices that run at once.
@@ -146,3 +172,9 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True):
     generated_tokens: int = 0
     queue_counts: tuple[int, ...] = ()
     queue_seconds: float = 0.0
+
+    def __add__(self, other: "EngineStats") -> "EngineStats":
+        """Return the sums of two processes' counters."""
+        counts = tuple(map(sum, zip_longest(self.queue_counts, other.queue_counts, fillvalue=0)))
+        names = [name for name in self.__struct_fields__ if name != "queue_counts"]
+        return EngineStats(queue_counts=counts, **{name: getattr(self, name) + getattr(other, name) for name in names})

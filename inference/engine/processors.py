@@ -1,4 +1,4 @@
-"""The number of processor cores that this process may use."""
+"""The processors that this process may use: cores, and GPUs."""
 
 import contextlib
 import math
@@ -8,6 +8,7 @@ from pathlib import Path
 _TOPOLOGY = Path("/sys/devices/system/cpu")
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUPS = Path("/proc/self/cgroup")
+_GPUS = Path("/proc/driver/nvidia/gpus")
 _UNLIMITED = 2**31
 
 
@@ -26,6 +27,20 @@ def thread_counts() -> list[int]:
     """Return numbers of threads to choose from: powers of two below the number of cores, and that number."""
     cores = physical_cores()
     return sorted({*(2**power for power in range(cores.bit_length()) if 2**power < cores), cores})
+
+
+def gpu_devices(gpus: Path = _GPUS) -> list[str]:
+    """Return the GPUs by their names in CUDA_VISIBLE_DEVICES, which also says which of them this process may use.
+
+    gpus: folder of Nvidia's driver with a folder for each.
+    """
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [name.strip() for name in visible.split(",") if name.strip()]
+    try:
+        return [str(number) for number, _ in enumerate(gpus.iterdir())]
+    except OSError:
+        return []
 
 
 def _siblings(topology: Path, processor: int) -> str:

@@ -18,27 +18,27 @@ class _LoadFailure:
 
 
 class Cooldowns:
-    """Cooldowns of models whose load failed, doubling with each failure.
+    """Cooldowns of models whose load failed, or of replicas, doubling with each failure.
 
     content: everything that the outcome depends on. Other content, or a success, ends the cooldown.
     """
 
     def __init__(self, options: HostOptions) -> None:
         self._options = options
-        self._failures: dict[str, _LoadFailure] = {}
+        self._failures: dict[Hashable, _LoadFailure] = {}
 
-    def record_failure(self, model_id: str, content: Hashable, now: float) -> None:
-        before = self._failures.get(model_id)
+    def record_failure(self, key: Hashable, content: Hashable, now: float) -> None:
+        before = self._failures.get(key)
         count = before.count + 1 if before and before.content == content else 1
         seconds = min(self._options.max_cooldown, self._options.first_cooldown * 2 ** min(count - 1, 32))
-        self._failures[model_id] = _LoadFailure(content, count, now + seconds)
+        self._failures[key] = _LoadFailure(content, count, now + seconds)
 
-    def reset(self, model_id: str) -> None:
-        self._failures.pop(model_id, None)
+    def reset(self, key: Hashable) -> None:
+        self._failures.pop(key, None)
 
-    def seconds_left(self, model_id: str, content: Hashable, now: float) -> float:
+    def seconds_left(self, key: Hashable, content: Hashable, now: float) -> float:
         """Return the rest of the cooldown, or 0 if the model may be loaded."""
-        failure = self._failures.get(model_id)
+        failure = self._failures.get(key)
         return max(0.0, failure.until - now) if failure and failure.content == content else 0.0
 
 

@@ -13,7 +13,7 @@ from inference.engine.host.supervision import HealthCheck
 
 
 class HostResources(msgspec.Struct, frozen=True):
-    """Resources that all models of a host share. measured_bytes: memory of each content at its last load."""
+    """Resources that all models of a host share. measured_bytes: memory of a replica by content, at its last load."""
 
     launcher: Launcher
     memory_budget: MemoryBudget
@@ -27,13 +27,15 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of one load.
 
     content: everything that the outcome of the load depends on.
-    memory_bytes: measured at an earlier load, or estimated.
+    replica_content: the same without the number of replicas.
+    memory_bytes: of all replicas, measured at an earlier load, or estimated.
     for_request: a request waits for the model.
     background: nobody waits for the model, so it evicts no other.
     """
 
     spec: ModelSpec
     content: Hashable
+    replica_content: Hashable
     memory_bytes: int
     for_request: bool = False
     background: bool = False

@@ -1,34 +1,31 @@
-"""A model managed by the host: admitted, started, supervised, restarted after a crash, drained and ended."""
+"""A model managed by the host: admitted, run by one or more replicas, drained and ended."""
 
 import asyncio
-import contextlib
 import logging
 import math
-import os
 import time
-from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from inference.engine.errors import EngineError, ModelLoadFailed, ModelNotLoaded
-from inference.engine.host.backoff import CrashLoop
-from inference.engine.host.launcher import ModelProcess
 from inference.engine.host.load_plan import HostResources, LoadPlan
-from inference.engine.host.supervision import supervise
+from inference.engine.host.replica import STOP_SECONDS, Replica
 from inference.engine.ipc import frames
 from inference.engine.model_status import LoadReport, ModelState, ModelStatus
-from inference.engine.process_memory import tree_bytes
 
 logger = logging.getLogger(__name__)
 
-STOP_SECONDS = 3.0
 RESTART_WAIT_SECONDS = 8.0
 MAX_ESTIMATED_PROGRESS = 0.95  # memory growth is only an estimate; the model process reports the end
+TOTALS = ("memory_usage_bytes", "weight_bytes", "cache_limit_bytes", "gpu_memory_bytes")  # of a report, in bytes
 
 
 class ManagedModel:
-    """A model of the host. ready: resolves with the report or error of a start; each restart has a new one."""
+    """A model of the host. ready: resolves with the report or error of a start; each restart has a new one.
+
+    It is loaded once all of its replicas are, and from then on while any is. A replica that cannot be started again
+    rests for a cooldown; when all of them rest, the model has failed.
+    """
 
     def __init__(self, plan: LoadPlan, revision: int, host: HostResources) -> None:
         self.plan = plan
@@ -38,22 +35,31 @@ class ManagedModel:
         self.used_at = self._load_started_at = time.monotonic()
         self.is_suspended = False
         self._host = host
-        self._process: ModelProcess | None = None
-        self._resident_at_start = 0
+        self._replicas = [Replica(plan.spec, number, host, self) for number in range(plan.spec.options.replicas)]
         self._report: LoadReport | None = None
         self._error: str | None = None
-        self._ending = False
-        self._busy = self._was_useful = False
-        self._cache_bytes = 0
+        self._ending = asyncio.Event()
+        self._first_loaded = asyncio.Event()
+        self._retirement: asyncio.Future[None] | None = None
         self._reserved_until = -math.inf
-        self._crashes = CrashLoop()
-        self._retire_reply: asyncio.Future[bool] | None = None
         self.ready = self._new_ready()
         self._lifecycle = asyncio.create_task(self._run_lifecycle())
 
     @property
     def model_id(self) -> str:
         return self.plan.spec.model_id
+
+    @property
+    def replica_count(self) -> int:
+        return len(self._replicas)
+
+    @property
+    def is_ending(self) -> bool:
+        return self._ending.is_set()
+
+    @property
+    def was_loaded(self) -> bool:
+        return self._report is not None
 
     @property
     def is_loaded(self) -> bool:
@@ -71,11 +77,15 @@ class ManagedModel:
     @property
     def is_first_loading(self) -> bool:
         """Return whether the model is loading and was never loaded before."""
-        return self.state is ModelState.LOADING and self._report is None
+        return self.state is ModelState.LOADING and not self.was_loaded
+
+    @property
+    def is_busy(self) -> bool:
+        return any(replica.is_busy for replica in self._replicas)
 
     @property
     def is_idle(self) -> bool:
-        return self.is_loaded and not self._busy and not self.is_reserved and self._retire_reply is None
+        return self.is_loaded and not self.is_busy and not self.is_reserved and self._retirement is None
 
     @property
     def is_reserved(self) -> bool:
@@ -84,32 +94,47 @@ class ManagedModel:
     @property
     def status(self) -> ModelStatus:
         loaded = self.state in (ModelState.LOADED, ModelState.UNLOADING)
-        pid = self._process.pid if self._process else None
+        running = [replica for replica in self._replicas if replica.has_process]
+        replicas = self._replicas if self.replica_count > 1 and (loaded or self.is_active) else []
         return ModelStatus(
             model_id=self.model_id,
             state=self.state,
-            pid=pid,
-            error=self._error,
+            pid=running[0].pid if running else None,
+            error=self._error or (self._replica_error() if self.state is ModelState.LOADING else None),
             report=self._report if loaded else None,
             options=self.plan.spec.options,
             revision=self.revision,
             progress=self._progress() if self.state is ModelState.LOADING else None,
             memory_bytes=self.memory_bytes if loaded or self.is_active else 0,
-            resident_bytes=tree_bytes(pid) if pid else None,
-            cache_bytes=self._cache_bytes if loaded else None,
-            busy=self._busy,
+            resident_bytes=sum(replica.resident_bytes or 0 for replica in running) if running else None,
+            cache_bytes=sum(replica.cache_bytes for replica in self._replicas) if loaded else None,
+            busy=self.is_busy,
             used_at=self.used_at if loaded else None,
             suspended=self.is_suspended,
             retry_after=self._cooldown_seconds() or None,
+            replicas=tuple(replica.status for replica in replicas),
         )
 
-    async def wait_for_socket(self) -> Path:
-        """Return the path of the model's socket, after a short wait if it restarts. Raise ModelNotLoaded."""
-        if self.state is ModelState.LOADING and self._report is not None:
+    async def wait_for_socket(self, number: int | None) -> frames.ModelSocket:
+        """Return the socket of a replica, or of any that is ready. Raise ModelNotLoaded.
+
+        If the whole model restarts, it waits a short time first.
+        """
+        if self.state is ModelState.LOADING and self.was_loaded:
             await asyncio.wait({self.ready}, timeout=RESTART_WAIT_SECONDS)
-        if self.is_loaded:
-            return Path(self.plan.spec.socket)
-        raise self.not_loaded()
+        if not self.is_loaded:
+            raise self.not_loaded()
+        if number is None:
+            replica = next((one for one in self._replicas if one.is_loaded), self._replicas[0])
+        else:
+            replica = self._replicas[min(number, self.replica_count - 1)]
+        if not replica.is_loaded:
+            raise ModelNotLoaded(
+                f"Replica {replica.number} of {self.model_id} is {replica.state}; try again in a few seconds.",
+                state=ModelState.LOADING,
+                retry_after=1,
+            )
+        return frames.ModelSocket(replica.socket, self.replica_count)
 
     def not_loaded(self) -> ModelNotLoaded:
         """Return the error for a request to this model in its current state."""
@@ -131,146 +156,171 @@ class ManagedModel:
         self._reserved_until = time.monotonic() + self._host.options.reservation
 
     async def unload_if_idle(self) -> bool:
-        """Suspend the model unless a request has arrived meanwhile. Return whether its process has ended."""
-        if not self.is_idle or self._process is None:
+        """Suspend the model unless a request has arrived meanwhile. Return whether its processes have ended."""
+        if not self.is_idle:
             return False
-        self._retire_reply = asyncio.get_running_loop().create_future()
-        self._process.channel.send(frames.Retire())
+        self._retirement = asyncio.get_running_loop().create_future()
         try:
-            replied: set[asyncio.Future[Any]] = {self._retire_reply, self._lifecycle}
-            await asyncio.wait(replied, return_when=asyncio.FIRST_COMPLETED)
-            if self._retire_reply.done() and not self._retire_reply.result():
-                return False
-            await self.wait_ended()
+            replies = await asyncio.gather(*(one.retire() for one in self._replicas if one.is_loaded))
+            if is_ending := all(replies):
+                self._suspend()
         finally:
-            self._retire_reply = None
-        return True
+            self._retirement.set_result(None)
+            self._retirement = None
+        if is_ending:
+            await self.wait_ended()
+        return is_ending
 
     def drain(self) -> None:
         """Reject new requests, and suspend the model after the last one."""
-        if self._process is not None and self.is_loaded:
+        if self.is_loaded:
             self._suspend()
-            self._process.channel.send(frames.Drain())
+            for replica in self._replicas:
+                replica.end(force=False)
 
     async def unload(self, *, force: bool) -> None:
-        """End the process after its running requests, or at once with `force`. Return when it has ended."""
-        self._ending = True
-        if self._process is None:
-            self._lifecycle.cancel()  # it waits for memory or for its process to start, or has ended
-        elif self.state is ModelState.LOADING:
-            self._process.kill("it was unloaded")
-        else:
+        """End the processes after their running requests, or at once with `force`. Return when they have ended."""
+        self._begin_ending()
+        if not any(replica.has_process for replica in self._replicas):
+            self._lifecycle.cancel()  # it waits for memory or for a process to start, or has ended
+        for replica in self._replicas:
+            replica.end(force=force)
+        if self.is_loaded:
             self.state = ModelState.UNLOADING
-            self._process.channel.send(frames.Stop() if force else frames.Drain())
         await asyncio.wait({self._lifecycle}, timeout=STOP_SECONDS if force else None)
-        if not self._lifecycle.done() and self._process is not None:
-            self._process.kill("it was unloaded")
+        for replica in self._replicas:
+            replica.kill()
         await self.wait_ended()
         self._fail(ModelLoadFailed(f"{self.model_id} was unloaded."))
 
     async def wait_ended(self) -> None:
-        """Wait until the process has ended and its memory is free."""
+        """Wait until the processes have ended and their memory is free."""
         await asyncio.wait({self._lifecycle})
+
+    async def replica_loaded(self, replica: Replica, report: LoadReport) -> None:
+        """Note a loaded replica. Raise an EngineError if its memory, as measured now, is too much for all replicas."""
+        replica_bytes = report.memory_usage_bytes - report.gpu_memory_bytes  # the budget is not the GPU's
+        self._host.measured_bytes[self.plan.replica_content] = replica_bytes
+        self.memory_bytes = replica_bytes * self.replica_count
+        await self._host.memory_budget.update(self)
+        if self.is_ending:
+            return
+        replica.state, replica.error = ModelState.LOADED, None
+        self._host.cooldowns.reset((self.model_id, replica.number))
+        self._first_loaded.set()
+        if self.was_loaded or all(one.is_loaded for one in self._replicas):
+            self._become_loaded(replica, report)
+        self._host.memory_budget.notify_changed()
+
+    def replica_changed(self, replica: Replica, activity: frames.Activity | None = None) -> None:
+        """Note that a replica became busy or idle, or that its process has ended."""
+        if activity is not None:
+            self.used_at = max(self.used_at, activity.used_at)
+            self._reserved_until = -math.inf
+        is_deciding = self.is_ending or self._retirement is not None
+        if self.is_loaded and not is_deciding and not any(one.is_loaded for one in self._replicas):
+            self.state = ModelState.LOADING
+            self.ready = self._new_ready()
+        self._host.memory_budget.notify_changed()
+
+    async def retirement_decided(self) -> None:
+        """Wait until it is decided whether the model ends, if its replicas were asked to."""
+        if self._retirement is not None:
+            await asyncio.wait({self._retirement})
 
     async def _run_lifecycle(self) -> None:
         budget = self._host.memory_budget
         try:
-            await budget.admit(self, may_evict=not self.plan.background)
-            while await self._run_process():
-                self.ready = self._new_ready()
-        except EngineError as error:  # no memory
-            if self.plan.background:
-                self.is_suspended = True
+            await self._admit()
+            await self._run_replicas()
+        except EngineError as error:
             self._fail(error)
         finally:
             budget.release(self)
             if self.is_suspended:
                 self.state = ModelState.UNLOADED
                 self._error = None
+                if not self.ready.done():
+                    self.ready.set_exception(self.not_loaded())
 
-    async def _run_process(self) -> bool:
-        """Run one process from start to end. Return whether to restart it."""
-        self.state = ModelState.LOADING
+    async def _admit(self) -> None:
         try:
-            self._process = await self._host.launcher.start(self.plan.spec)
-        except (OSError, EOFError) as error:
-            return self._fail(ModelLoadFailed(f"No process could be started for {self.model_id}: {error}"))
-        self._resident_at_start = tree_bytes(self._process.pid)
-        self._busy = self._was_useful = False
-        self._cache_bytes = 0
-        load_error = await supervise(
-            self._process, self._host.health_check, on_loaded=self._become_loaded, on_frame=self._handle_frame
-        )
-        await asyncio.wait({self._process.ended}, timeout=STOP_SECONDS)
-        self._process.kill("it did not end in time")
-        reason = await self._process.ended
-        self._process = None
-        self._busy = False
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.plan.spec.socket)
-        if self._ending:
-            return False
-        if load_error is not None:
-            return self._fail(load_error)
-        return self._crash(reason)
+            await self._host.memory_budget.admit(self, may_evict=not self.plan.background)
+        except EngineError:  # no memory
+            self.is_suspended = self.is_suspended or self.plan.background
+            raise
 
-    def _handle_frame(self, frame: frames.Frame) -> None:
-        match frame:
-            case frames.Activity(busy, used_at, finished):
-                self._busy, self.used_at = busy, used_at
-                self._was_useful = finished > 0
-                self._reserved_until = -math.inf
-            case frames.Pong(cache_bytes):
-                self._cache_bytes = cache_bytes
-            case frames.RetireReply(is_ending):
-                if is_ending:
-                    self._suspend()
-                if self._retire_reply is not None and not self._retire_reply.done():
-                    self._retire_reply.set_result(is_ending)
-        self._host.memory_budget.notify_changed()
+    async def _run_replicas(self) -> None:
+        """Run all replicas until the model ends. Raise the error of a load, or of the last replica that can run."""
+        runs = [asyncio.create_task(self._run_replica(replica)) for replica in self._replicas]
+        try:
+            await asyncio.gather(*runs)
+        finally:
+            for run in runs:
+                run.cancel()
+            await asyncio.wait(runs)
+
+    async def _run_replica(self, replica: Replica) -> None:
+        """Run a replica until the model ends. The first one is loaded before the others: it may fail for all."""
+        if replica.number:
+            await self._first_loaded.wait()
+        while not self.is_ending:
+            try:
+                await replica.run()
+            except EngineError as error:
+                if not self.was_loaded or all(one.state is ModelState.FAILED for one in self._replicas):
+                    raise
+                await self._rest(replica, error)
+
+    async def _rest(self, replica: Replica, error: EngineError) -> None:
+        """Wait for the end of a replica's cooldown, or of the model."""
+        cooldowns, key, now = self._host.cooldowns, (self.model_id, replica.number), time.monotonic()
+        cooldowns.record_failure(key, self.plan.content, now)
+        seconds = cooldowns.seconds_left(key, self.plan.content, now)
+        fields = (self.model_id, replica.number, seconds, error.message)
+        logger.warning("engine.replica_rests model=%s replica=%d seconds=%g reason=%r", *fields)
+        await asyncio.wait({ending := asyncio.ensure_future(self._ending.wait())}, timeout=seconds)
+        ending.cancel()
+
+    def _begin_ending(self) -> None:
+        self._ending.set()
+        self._first_loaded.set()
 
     def _suspend(self) -> None:
-        self._ending = self.is_suspended = True
+        self._begin_ending()
+        self.is_suspended = True
         self.state = ModelState.UNLOADING
+        for replica in self._replicas:
+            if not replica.is_loaded:
+                replica.kill()
 
-    async def _become_loaded(self, report: LoadReport) -> None:
-        on_cpu = report.memory_usage_bytes - report.gpu_memory_bytes  # the budget is not the GPU's
-        self.memory_bytes = self._host.measured_bytes[self.plan.content] = on_cpu
-        await self._host.memory_budget.update(self)
-        if self._ending:
-            return
+    def _become_loaded(self, replica: Replica, report: LoadReport) -> None:
+        """Become loaded by the last replica of a first load, or by one that was restarted."""
         now = self.used_at = time.monotonic()
-        elapsed_ms = round((now - self._load_started_at) * 1000)
-        self._report = msgspec.structs.replace(report, load_time_ms=elapsed_ms)
+        started_at = replica.load_started_at if self.was_loaded else self._load_started_at
+        elapsed_ms = round((now - started_at) * 1000)
+        totals = {name: getattr(report, name) * self.replica_count for name in TOTALS}
+        self._report = msgspec.structs.replace(report, load_time_ms=elapsed_ms, replicas=self.replica_count, **totals)
         self._error = None
         self.state = ModelState.LOADED
         if self.plan.for_request:
             self.reserve()
         self._host.cooldowns.reset(self.model_id)
-        self.ready.set_result(self._report)
-        self._host.memory_budget.notify_changed()
-        logger.info("engine.model_loaded model=%s ms=%d", self.model_id, elapsed_ms)
+        if not self.ready.done():
+            self.ready.set_result(self._report)
+        logger.info("engine.model_loaded model=%s replica=%d ms=%d", self.model_id, replica.number, elapsed_ms)
 
-    def _crash(self, reason: str) -> bool:
-        """Record a crash. Return whether to restart: not during the first load, and not in a crash loop."""
-        logger.warning("engine.model_crashed model=%s reason=%r", self.model_id, reason)
-        self._load_started_at = time.monotonic()
-        self._error = f"The model process ended ({reason})."
-        if self._report is None:
-            return self._fail(ModelLoadFailed(f"{self.model_id} could not be loaded. {self._error}"))
-        if self._crashes.record(self._load_started_at, was_useful=self._was_useful):
-            return self._fail(ModelLoadFailed(f"{self._error} It crashed repeatedly within a short time."))
-        return True
-
-    def _fail(self, error: EngineError) -> bool:
+    def _fail(self, error: EngineError) -> None:
         logger.info("engine.model_ended model=%s reason=%r", self.model_id, error.message)
         self.state = ModelState.FAILED
         self._error = error.message
-        if isinstance(error, ModelLoadFailed) and not self._ending:
+        if isinstance(error, ModelLoadFailed) and not self.is_ending:
             self._host.cooldowns.record_failure(self.model_id, self.plan.content, time.monotonic())
         if not self.ready.done():
             self.ready.set_exception(error)
-        return False
+
+    def _replica_error(self) -> str | None:
+        return next((replica.error for replica in self._replicas if replica.error), None)
 
     def _cooldown_seconds(self) -> float:
         if self.state is not ModelState.FAILED:
@@ -279,10 +329,8 @@ class ManagedModel:
 
     def _progress(self) -> float:
         """Return the progress of a load from 0 to 1, estimated from the growth of resident memory."""
-        if self._process is None or self._process.pid is None:
-            return 0.0
-        growth = tree_bytes(self._process.pid) - self._resident_at_start
-        return round(min(MAX_ESTIMATED_PROGRESS, max(0, growth) / max(1, self.plan.memory_bytes)), 2)
+        growth = sum(replica.loaded_bytes for replica in self._replicas)
+        return round(min(MAX_ESTIMATED_PROGRESS, growth / max(1, self.plan.memory_bytes)), 2)
 
     def _new_ready(self) -> asyncio.Future[LoadReport]:
         ready = asyncio.get_running_loop().create_future()

@@ -17,7 +17,7 @@ POLL_SECONDS = 0.25  # the end of a reservation notifies nobody
 class BudgetedModel(Protocol):
     """A model that takes part of the budget.
 
-    memory_bytes: an estimate until the model is loaded.
+    memory_bytes: of all replicas; an estimate until the model is loaded.
     used_at: time of the monotonic clock.
     is_idle: it is loaded, has no requests and is not reserved.
     is_reserved: it stays loaded for a request that has not arrived yet.
@@ -28,6 +28,8 @@ class BudgetedModel(Protocol):
     def model_id(self) -> str: ...
     @property
     def memory_bytes(self) -> int: ...
+    @property
+    def replica_count(self) -> int: ...
     @property
     def used_at(self) -> float: ...
     @property
@@ -145,18 +147,27 @@ class MemoryBudget:
     def _check_size(self, model: BudgetedModel) -> None:
         budget = self._options.memory_budget
         if budget is not None and model.memory_bytes > budget:
+            fewer = "fewer `replicas`, " if model.replica_count > 1 else ""
             raise InvalidRequest(
-                f"{model.model_id} needs about {model.memory_bytes} bytes with these options, but the memory budget of "
-                f"all models is {budget} (STOA_MEMORY_BUDGET). Load it with a smaller `context_size` or "
-                "`max_sequences`, or with `quantization` int8."
+                f"{model.model_id} needs {_amount(model)} with these options, but the memory budget of all models is "
+                f"{budget} (STOA_MEMORY_BUDGET). Load it with {fewer}a smaller `context_size` or `max_sequences`, or "
+                "with `quantization` int8."
             )
 
     def _overloaded(self, model: BudgetedModel) -> EngineError:
         return EngineOverloaded(
-            f"There is no memory for {model.model_id}: other models use it. Unload one, or try again later.",
+            f"There is no memory for {model.model_id}, which needs {_amount(model)}: other models use it. Unload "
+            "one, or try again later.",
             retry_after=5,
             reason="no_room",
         )
+
+
+def _amount(model: BudgetedModel) -> str:
+    """Return the memory of a model, as words."""
+    count, total = model.replica_count, model.memory_bytes
+    each = f" ({count} replicas of {total // count})" if count > 1 else ""
+    return f"about {total} bytes{each}"
 
 
 def _usage(model: BudgetedModel, now: float) -> str:

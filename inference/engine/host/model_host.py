@@ -83,8 +83,8 @@ class ModelHost:
                 case frames.Unload(model_id, force):
                     self._resources.cooldowns.reset(model_id)
                     await self._unload(self._get(model_id), force=force)
-                case frames.Find(model_id):
-                    return frames.ModelSocket(str(await self._get(model_id).wait_for_socket()))
+                case frames.Find(model_id, replica):
+                    return await self._get(model_id).wait_for_socket(replica)
                 case frames.ListModels():
                     return frames.Models(tuple(model.status for model in self._models.values()))
                 case frames.StopHost():
@@ -185,14 +185,16 @@ class ModelHost:
         path, options = Path(command.path), command.options
         base = Path(command.base) if command.base else None
         files = [path, *([base] if base else [])]
-        content = (options, *[(file, await asyncio.to_thread(fingerprint, file)) for file in files])
-        memory_bytes = self._resources.measured_bytes.get(content)
-        if memory_bytes is None:
-            memory_bytes = await asyncio.to_thread(estimate_memory, path, options, base)
+        contents = [(file, await asyncio.to_thread(fingerprint, file)) for file in files]
+        replica_content = (msgspec.structs.replace(options, replicas=1), *contents)
+        replica_bytes = self._resources.measured_bytes.get(replica_content)
+        if replica_bytes is None:
+            replica_bytes = await asyncio.to_thread(estimate_memory, path, options, base)
         return LoadPlan(
             spec=self._spec(command),
-            content=content,
-            memory_bytes=memory_bytes,
+            content=(options, *contents),
+            replica_content=replica_content,
+            memory_bytes=replica_bytes * options.replicas,
             for_request=for_request,
             background=background,
         )

@@ -31,6 +31,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments of a model process. loader: "module:function", imported in the process.
 
     base: path of the base model, if the model is an adapter.
+    environment: variables of this process, beside those of the host.
     """
 
     model_id: str
@@ -39,6 +40,7 @@ class ModelSpec(msgspec.Struct, frozen=True, kw_only=True):
     options: LoadOptions
     socket: str
     loader: str
+    environment: tuple[tuple[str, str], ...] = ()
 
 
 def die_with_parent(signum: signal.Signals) -> None:
@@ -49,7 +51,7 @@ def die_with_parent(signum: signal.Signals) -> None:
 
 def run_model(spec: ModelSpec, host: socket.socket, stderr: socket.socket) -> None:
     """Run a model process to its end. host: connection to the host."""
-    os.environ[SOCKET_VARIABLE] = spec.socket
+    os.environ.update({SOCKET_VARIABLE: spec.socket, **dict(spec.environment)})
     os.dup2(stderr.fileno(), 2)
     stderr.close()
     start_logging(logging.WARNING)

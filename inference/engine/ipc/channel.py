@@ -10,7 +10,7 @@ from inference.engine.errors import InvalidRequest
 from inference.engine.ipc.frames import AnyFrame, Frame, Hello
 from inference.engine.prompt_limits import PromptLimits
 
-PROTOCOL_VERSION = 9
+PROTOCOL_VERSION = 10
 LENGTH_BYTES = 4
 MAX_FRAME_BYTES = 64 * 2**20
 HELLO_SECONDS = 10.0

@@ -39,16 +39,39 @@ def _size(output: StepOutput) -> int:
     return size
 
 
+class Forward:
+    """The place of a stream whose outputs go to another one. on_failure: see `GenerationStream.forward`."""
+
+    def __init__(
+        self, target: "GenerationStream", on_failure: Callable[[str, str | None, bool], None], *, was_begun: bool
+    ) -> None:
+        self._target = target
+        self._on_failure = on_failure
+        self._was_begun = was_begun
+
+    def push(self, output: StepOutput) -> None:
+        self._was_begun = True
+        self._target.push(output)
+
+    def fail(self, message: str, code: str | None = None) -> None:
+        self._on_failure(message, code, self._was_begun)
+
+
 class GenerationStream:
     """The outputs of one accepted generation, in order; the last one has its usage. For one reader.
 
     Closing before the end cancels the generation. With more than 1 MiB unread it ends with finish_reason `error`.
     """
 
-    def __init__(self, request_id: str, cancel: Callable[[], None]) -> None:
+    def __init__(
+        self, request_id: str, cancel: Callable[[], None], redirect: Callable[[Forward], None] | None = None
+    ) -> None:
+        """Prepare a stream. redirect: gives its further outputs to another receiver, for `forward`."""
         self.prompt_tokens = 0
         self._request_id = request_id
         self._cancel = cancel
+        self._redirect = redirect
+        self._failure: tuple[str, str | None] | None = None
         self._outputs: deque[tuple[int, GenerationOutput]] = deque()
         self._unread_bytes = 0
         self._tokens = 0
@@ -118,6 +141,26 @@ class GenerationStream:
         for _, output in self._outputs:
             callback(output)
 
+    def forward(self, target: "GenerationStream", on_failure: Callable[[str, str | None, bool], None]) -> None:
+        """Move the unread outputs to another stream, which gets the further ones as they arrive.
+
+        on_failure: called in place of an output with the error, with its message, its code, and whether the stream had
+        begun.
+        """
+        target.prompt_tokens = self.prompt_tokens
+        outputs = list(self._outputs)[: -1 if self._failure else None]
+        for size, output in outputs:
+            target._append(size, output)
+        target._unread_bytes += self._unread_bytes
+        target._tokens += self._tokens
+        target._changed.set()
+        if self._failure:
+            on_failure(*self._failure, bool(outputs))
+        elif self._usage is not None:
+            target._finish(self._usage)
+        elif self._redirect:
+            self._redirect(Forward(target, on_failure, was_begun=bool(outputs)))
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -145,6 +188,7 @@ class GenerationStream:
 
     def fail(self, message: str, code: str | None = None) -> None:
         """End the stream with finish_reason `error`. code: `error_code` of the last output."""
+        self._failure = (message, code)
         usage = Usage(self.prompt_tokens, self._tokens)
         last = GenerationOutput(
             request_id=self._request_id,
@@ -179,14 +223,16 @@ class Connection:
     unloaded, waiting calls raise ModelNotLoaded, as none of them was started.
     """
 
-    def __init__(self, channel: Channel, on_lost: Callable[[], None]) -> None:
+    def __init__(self, channel: Channel, on_lost: Callable[[], None], replicas: int = 1) -> None:
+        """Begin to read. replicas: that the model has."""
+        self.replicas = replicas
         self._channel = channel
         self._limits = channel.remote_hello.limits if channel.remote_hello else None
         self._on_lost = on_lost
         self._is_lost = self._is_unloaded = False
         self._numbers = itertools.count(1)
         self._replies: dict[int, asyncio.Future[ModelReply]] = {}
-        self._streams: dict[int, GenerationStream] = {}
+        self._streams: dict[int, GenerationStream | Forward] = {}
         self._reader = asyncio.get_running_loop().create_task(self._read())
 
     async def generate(self, request: GenerationRequest) -> GenerationStream:
@@ -197,7 +243,10 @@ class Connection:
         if self._limits and not self._is_lost:
             self._limits.check(request)
         number = next(self._numbers)
-        stream = self._streams[number] = GenerationStream(request.request_id, lambda: self._cancel(number))
+        stream = GenerationStream(
+            request.request_id, lambda: self._cancel(number), lambda forward: self._replace(number, forward)
+        )
+        self._streams[number] = stream
         try:
             accepted = await self._call(number, frames.Generate(number, request), frames.GenerationAccepted)
         except BaseException:
@@ -234,6 +283,9 @@ class Connection:
             self._replies.pop(number, None)
         assert isinstance(reply, kind)
         return reply
+
+    def _replace(self, number: int, forward: Forward) -> None:
+        self._streams[number] = forward
 
     def _cancel(self, number: int) -> None:
         self._streams.pop(number, None)

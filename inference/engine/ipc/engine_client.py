@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 from typing import TypeVar
 
-from inference.engine.errors import EngineDied, HostUnavailable
+from inference.engine.errors import EngineDied, EngineError, HostUnavailable
 from inference.engine.ipc import frames
 from inference.engine.ipc.channel import FrameError, connect
 from inference.engine.ipc.connection import Connection, GenerationStream
@@ -15,7 +15,7 @@ from inference.engine.outputs import EmbeddingResult, ScoringResult, Tokenizatio
 from inference.engine.requests import EmbeddingRequest, GenerationRequest, ScoringRequest, TokenizationRequest
 
 HostReply = TypeVar("HostReply", bound=Frame)
-Key = tuple[asyncio.AbstractEventLoop, str]
+Key = tuple[asyncio.AbstractEventLoop, str, int | None]
 
 HOST_SOCKET = "host.sock"
 _CONNECT_ATTEMPTS = 5
@@ -76,12 +76,13 @@ class HostClient:
         """Return the status of every model that was loaded and not unloaded."""
         return list((await self._call(frames.ListModels(), frames.Models)).models)
 
-    async def find(self, model_id: str) -> Path:
-        """Return the socket of a loaded model, after a short wait if it restarts.
+    async def find(self, model_id: str, replica: int | None = None) -> frames.ModelSocket:
+        """Return the socket of a replica of a loaded model, by default of any that is ready.
 
+        If all of the model restarts, wait a short time for it.
         Raise ModelNotLoaded with `state`, and `retry_after` in seconds while it loads or unloads.
         """
-        return Path((await self._call(frames.Find(model_id), frames.ModelSocket)).socket)
+        return await self._call(frames.Find(model_id, replica), frames.ModelSocket)
 
     async def stop(self) -> None:
         """End the host and all its models. Running requests are cancelled."""
@@ -110,8 +111,9 @@ class HostClient:
 
 
 class EngineClient:
-    """Requests to loaded models. One per process serves all event loops; each loop has one connection per model.
+    """Requests to loaded models. One per process serves all event loops; each has a connection per model and replica.
 
+    replica: of a call, the number of the process to ask; None: any that is ready.
     Every call raises ModelNotLoaded (details.state), EngineDied and HostUnavailable.
     """
 
@@ -120,27 +122,29 @@ class EngineClient:
         self._lock = threading.Lock()
         self._connections: dict[Key, asyncio.Task[Connection]] = {}
 
-    async def generate(self, model_id: str, request: GenerationRequest) -> GenerationStream:
+    async def generate(
+        self, model_id: str, request: GenerationRequest, *, replica: int | None = None
+    ) -> GenerationStream:
         """Start a generation, and return its stream once the engine has accepted the request.
 
         Raise InvalidRequest, ContextLengthExceeded or EngineOverloaded if it rejects it.
         """
-        return await (await self._connection(model_id)).generate(request)
+        return await (await self._connection(model_id, replica)).generate(request)
 
-    async def embed(self, model_id: str, request: EmbeddingRequest) -> EmbeddingResult:
+    async def embed(self, model_id: str, request: EmbeddingRequest, *, replica: int | None = None) -> EmbeddingResult:
         """Return the embeddings of a request. Raise InvalidRequest or ContextLengthExceeded.
 
         Cancelling the caller cancels the request.
         """
-        connection = await self._connection(model_id)
+        connection = await self._connection(model_id, replica)
         return (await connection.call(lambda call: frames.Embed(call, request), frames.EmbedReply)).result
 
-    async def score(self, model_id: str, request: ScoringRequest) -> ScoringResult:
+    async def score(self, model_id: str, request: ScoringRequest, *, replica: int | None = None) -> ScoringResult:
         """Return the scores of a request. Raise InvalidRequest or ContextLengthExceeded.
 
         Cancelling the caller cancels the request.
         """
-        connection = await self._connection(model_id)
+        connection = await self._connection(model_id, replica)
         return (await connection.call(lambda call: frames.Score(call, request), frames.ScoreReply)).result
 
     async def tokenize(self, model_id: str, request: TokenizationRequest) -> TokenizationResult:
@@ -153,9 +157,24 @@ class EngineClient:
         connection = await self._connection(model_id)
         return (await connection.call(lambda call: frames.Detokenize(call, tuple(ids)), frames.Text)).text
 
+    async def replicas(self, model_id: str) -> int:
+        """Return how many replicas a loaded model has."""
+        return (await self._connection(model_id)).replicas
+
     async def stats(self, model_id: str) -> EngineStats:
-        """Return the counters of a model process."""
-        connection = await self._connection(model_id)
+        """Return the counters of a model: the sums of those of its replicas that are ready."""
+        numbers: list[int | None] = [None]
+        if (count := await self.replicas(model_id)) > 1:
+            numbers = [*range(count)]
+        found = await asyncio.gather(*(self._stats(model_id, number) for number in numbers), return_exceptions=True)
+        stats = [one for one in found if isinstance(one, EngineStats)]
+        for error in found:
+            if isinstance(error, BaseException) and not (stats and isinstance(error, EngineError)):
+                raise error
+        return sum(stats[1:], start=stats[0])
+
+    async def _stats(self, model_id: str, replica: int | None) -> EngineStats:
+        connection = await self._connection(model_id, replica)
         return (await connection.call(frames.GetStats, frames.Stats)).stats
 
     async def close(self) -> None:
@@ -170,10 +189,10 @@ class EngineClient:
             if not task.cancelled() and task.exception() is None:
                 await task.result().close()
 
-    async def _connection(self, model_id: str) -> Connection:
-        """Return this event loop's connection to a model; the first caller opens it."""
+    async def _connection(self, model_id: str, replica: int | None = None) -> Connection:
+        """Return this event loop's connection to a replica of a model; the first caller opens it."""
         loop = asyncio.get_running_loop()
-        key = (loop, model_id)
+        key = (loop, model_id, replica)
         with self._lock:
             for other in [other for other in self._connections if other[0].is_closed()]:
                 del self._connections[other]
@@ -186,15 +205,15 @@ class EngineClient:
     async def _connect(self, key: Key) -> Connection:
         """Connect to a model, with retries: a crash may be visible here before the host knows of it."""
         task = asyncio.current_task()
-        model_id = key[1]
+        _, model_id, replica = key
         for _ in range(_CONNECT_ATTEMPTS):
-            socket = await self._host.find(model_id)
+            found = await self._host.find(model_id, replica)
             try:
-                channel = await connect(socket)
+                channel = await connect(Path(found.socket))
             except (FrameError, OSError):
                 await asyncio.sleep(_CONNECT_PAUSE_SECONDS)
             else:
-                return Connection(channel, on_lost=lambda: self._drop(key, task))
+                return Connection(channel, on_lost=lambda: self._drop(key, task), replicas=found.replicas)
         raise EngineDied(f"The process of {model_id} does not answer on its socket; try again in a few seconds.")
 
     def _drop_failed(self, key: Key, task: asyncio.Task[Connection]) -> None:

@@ -77,6 +77,7 @@ class ListModels(Frame, frozen=True):  # Models
 
 class Find(Frame, frozen=True):  # ModelSocket
     model_id: str
+    replica: int | None = None  # any that is ready
 
 
 class StopHost(Frame, frozen=True):  # Acknowledgement
@@ -88,7 +89,10 @@ class Models(Frame, frozen=True):
 
 
 class ModelSocket(Frame, frozen=True, tag="Found"):
+    """The socket of a replica. replicas: that the model has."""
+
     socket: str
+    replicas: int = 1
 
 
 # Host to model process. Ping is answered by Pong, Retire by RetireReply. Drain ends the process after its running

@@ -12,6 +12,7 @@ The prompt selects the generation:
 * `shout`: 64 KiB per token. `silence`: no token until the timeout.
 * A last message `call` with tools: a call of the first tool, in two pieces.
 * `introduce`: user and parameters. `whence`: the traceparent. `repeat ...`: the rest of the prompt.
+* `where...`: the process's id, its GPUs and its threads.
 
 The text `slow` takes a second to tokenize, also as a prompt. The text `for ever` is embedded until it is cancelled.
 """
@@ -232,6 +233,8 @@ def _use_up_memory() -> None:
 def _word(request: GenerationRequest, index: int) -> str:
     if request.prompt == "introduce":
         return f"{request.user} n={request.n} timeout={request.timeout} priority={request.priority} "
+    if request.prompt and request.prompt.startswith("where"):
+        return f"{os.getpid()} {os.environ.get('CUDA_VISIBLE_DEVICES')} {os.environ.get('OMP_NUM_THREADS')} "
     if request.prompt == "whence":
         return str(request.traceparent)
     if request.prompt and request.prompt.startswith("repeat "):

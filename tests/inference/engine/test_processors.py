@@ -1,4 +1,4 @@
-"""Threads are chosen among physical cores."""
+"""Threads are chosen among physical cores, and GPUs are those that the process may use."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from inference.engine import processors
-from inference.engine.processors import physical_cores, thread_counts
+from inference.engine.processors import gpu_devices, physical_cores, thread_counts
 
 
 def topology(folder: Path, siblings: list[str]) -> Path:
@@ -73,3 +73,20 @@ def test_the_operators_number_of_threads_is_a_limit(
 def test_all_cores_are_among_the_choices(cores: int, counts: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processors, "physical_cores", lambda: cores)
     assert thread_counts() == counts
+
+
+def test_gpus_are_those_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert gpu_devices(tmp_path / "none") == []
+    for name in ("0000:01:00.0", "0000:41:00.0"):
+        (tmp_path / name).mkdir()
+    assert gpu_devices(tmp_path) == ["0", "1"]
+
+
+@pytest.mark.parametrize(("visible", "devices"), [("", []), ("3", ["3"]), ("GPU-a, MIG-b", ["GPU-a", "MIG-b"])])
+def test_the_operators_choice_of_gpus_is_kept(
+    visible: str, devices: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    (tmp_path / "0000:01:00.0").mkdir()
+    assert gpu_devices(tmp_path) == devices

@@ -169,6 +169,19 @@ async def test_every_engine_passes_one_contract(host: RunningHost, engines: Engi
     assert {len(text_of(outputs)) for outputs in answers} == {50}  # more requests than places: the others wait
 
 
+@pytest.mark.parametrize("kind", KINDS)
+async def test_an_engine_runs_in_several_replicas(host: RunningHost, engines: Engines, kind: str) -> None:
+    await load(host, engines, kind, replicas=2)
+    for number in range(2):
+        generation = GenerationRequest(request_id="a", prompt="WARMLAMP", sampling=SamplingParams(max_tokens=4))
+        assert text_of(await read(await host.engine.generate("one", generation, replica=number))) == "WARM"
+    (state,) = await host.commands.models()
+    assert [replica.state for replica in state.replicas] == [ModelState.LOADED] * 2
+    assert len({replica.pid for replica in state.replicas}) == 2
+    await host.commands.unload("one")
+    assert list(host.run_dir.glob("*.e.sock")) == []
+
+
 async def test_characters_of_several_tokens_are_whole_though_llama_cpp_sends_their_last_token_only(
     host: RunningHost, engines: Engines
 ) -> None:

@@ -18,6 +18,7 @@ class FakeBudgetedModel:
     budget: MemoryBudget
     log: list[str]
     memory_bytes: int = 1
+    replica_count: int = 1
     used_at: float = field(default_factory=time.monotonic)
     is_idle: bool = False
     is_loaded: bool = False

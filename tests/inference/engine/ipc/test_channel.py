@@ -149,7 +149,7 @@ async def test_a_client_that_does_not_read_is_disconnected_and_delays_no_other(h
 
 async def test_a_duplicate_call_number_closes_the_connection_and_cancels_its_calls(host: RunningHost) -> None:
     await host.commands.load("m", host.folder("m"))
-    client = await connect(await host.commands.find("m"))
+    client = await connect(Path((await host.commands.find("m")).socket))
     for number in (1, 2, 1):
         client.send(Generate(number, request(max_tokens=10_000_000)))
     said = []
@@ -163,7 +163,7 @@ async def test_a_duplicate_call_number_closes_the_connection_and_cancels_its_cal
 
 async def test_an_unloaded_model_notifies_its_clients_and_waits_until_they_disconnect(host: RunningHost) -> None:
     await host.commands.load("m", host.folder("m"))
-    client = await connect(await host.commands.find("m"))
+    client = await connect(Path((await host.commands.find("m")).socket))
     unloading = asyncio.create_task(host.commands.unload("m"))
     assert [await client.receive() for _ in range(2)] == [DrainNotice(), UnloadNotice()]
     client.send(Generate(1, request()))  # asked before it was heard: the socket is still there to take it

@@ -17,6 +17,7 @@ from inference.engine import (
     EngineError,
     FinishReason,
     GenerationRequest,
+    GenerationStream,
     InvalidRequest,
     LoadOptions,
     SamplingParams,
@@ -111,6 +112,62 @@ async def test_peek_returns_the_next_output_without_consuming_it(host: RunningHo
     assert first == await stream.peek()
     assert (await read(stream))[0] == first
     assert await stream.peek() is None
+
+
+async def test_a_forwarded_stream_gives_unread_and_later_outputs_to_another(host: RunningHost) -> None:
+    source = await host.engine.generate("m", request(max_tokens=10))
+    await source.peek()
+    target = GenerationStream("another", lambda: None)
+    failures: list[object] = []
+    source.forward(target, lambda *failure: failures.append(failure))
+    outputs = await read(target)
+    assert [(output.index, output.text) for output in outputs] == [(index, f"w{index} ") for index in range(10)]
+    assert outputs[-1].usage == Usage(5, 10, cached_tokens=2)
+    assert (target.prompt_tokens, failures) == (5, [])
+
+    ended = await host.engine.generate("m", request(max_tokens=1))
+    await eventually_idle(host.engine, "m")
+    late = GenerationStream("late", lambda: None)
+    ended.forward(late, lambda *failure: failures.append(failure))
+    assert ([output.text for output in await read(late)], failures) == (["w0 "], [])
+
+
+@pytest.mark.parametrize("is_forwarded_first", [True, False])
+@pytest.mark.parametrize(("prompt", "was_begun"), [("silence", False), ("speak", True)])
+async def test_the_end_of_a_process_is_reported_in_place_of_an_output_of_a_forwarded_stream(
+    host: RunningHost, prompt: str, was_begun: bool, is_forwarded_first: bool
+) -> None:
+    source = await host.engine.generate("m", request(prompt, max_tokens=ENDLESS))
+    target = GenerationStream("another", lambda: None)
+    failures: list[tuple[str, str | None, bool]] = []
+    ends = asyncio.Event()
+    source.add_done_callback(lambda _: ends.set())
+
+    def fail(message: str, code: str | None, was_begun: bool) -> None:
+        failures.append((message, code, was_begun))
+        ends.set()
+
+    if was_begun:
+        await source.peek()
+    if is_forwarded_first:
+        source.forward(target, fail)
+    os.kill(await host.pid("m"), signal.SIGKILL)
+    async with asyncio.timeout(10):
+        await ends.wait()
+    if not is_forwarded_first:
+        source.forward(target, fail)
+    [(message, code, begun)] = failures
+    assert (code, begun) == ("EngineDied", was_begun)
+    assert "is being restarted" in message
+    target.fail("the end")
+    assert [output.error for output in await read(target) if output.error] == ["the end"]
+
+
+async def test_closing_a_forwarded_stream_frees_its_slot(host: RunningHost) -> None:
+    source = await host.engine.generate("m", request(max_tokens=ENDLESS))
+    source.forward(GenerationStream("another", lambda: None), lambda *_: None)
+    await source.close()
+    await eventually_idle(host.engine, "m")
 
 
 async def test_equal_request_ids_of_two_clients_do_not_collide(host: RunningHost) -> None:
