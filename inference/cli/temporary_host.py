@@ -12,8 +12,8 @@ from django.conf import settings
 
 from inference.cli.server import run_remotely
 from inference.engine import HostUnavailable, LoadOptions, ModelState
+from inference.local.clients import host
 from inference.pools.cache import find_pool
-from inference.registry.clients import host
 from inference.registry.model_status import is_loaded
 from inference.registry.services import find_model, load_on_host, unload_from_host
 from inference.registry.supervisor import start_host, stop_host

@@ -10,10 +10,10 @@ from django.conf import settings
 from inference.batches.models import Batch
 from inference.config.celery import app, waiting
 from inference.engine import EngineError, ModelState, ModelStatus
+from inference.local.clients import host
 from inference.pools.cache import read_pools
 from inference.pools.states import check_members
 from inference.registry.catalog import read_catalog
-from inference.registry.clients import host
 from inference.registry.models import DesiredModel
 from shared.accounts.models import User
 from shared.observability.checks import (

@@ -7,7 +7,7 @@ from itertools import accumulate
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from inference.engine import QUEUE_TIME_BUCKETS_SECONDS, EngineError, EngineStats, ModelState, ModelStatus
-from inference.registry.clients import engine, host
+from inference.local.clients import engine, host
 
 ENGINE_TIMEOUT_SECONDS = 2.0
 
@@ -47,12 +47,19 @@ def _host_metric(*, is_up: bool) -> Metric:
 
 def _status_metrics(statuses: Iterable[ModelStatus]) -> list[Metric]:
     loaded = GaugeMetricFamily("stoa_model_loaded", "1 for a model that is loaded, else 0.", labels=["model"])
-    memory = GaugeMetricFamily("stoa_model_resident_bytes", "Memory of a model's process.", labels=["model"])
+    memory = GaugeMetricFamily("stoa_model_resident_bytes", "Memory of a model's processes.", labels=["model"])
+    replicas = GaugeMetricFamily(
+        "stoa_model_replica_up",
+        "1 for a replica that is loaded, else 0, of models with several.",
+        labels=["model", "replica"],
+    )
     for status in statuses:
         loaded.add_metric([status.model_id], status.state is ModelState.LOADED)
         if status.resident_bytes is not None:
             memory.add_metric([status.model_id], status.resident_bytes)
-    return [loaded, memory]
+        for replica in status.replicas:
+            replicas.add_metric([status.model_id, str(replica.number)], replica.state is ModelState.LOADED)
+    return [loaded, memory, replicas]
 
 
 def _gauges(stats_by_model: ModelStats) -> list[Metric]:

@@ -9,7 +9,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from inference.engine import GenerationRequest
+from inference.engine import GenerationRequest, ScoringRequest
 from inference.pools.definitions import Member
 
 BLOCK_LENGTH = 1024  # characters or ids of a prompt, and of each message, that count
@@ -36,6 +36,12 @@ def affinity_key(request: GenerationRequest) -> bytes:
         text = request.prompt[:BLOCK_LENGTH]
     else:
         text = ",".join(map(str, (request.prompt_ids or ())[:BLOCK_LENGTH]))
+    return f"{request.user}\0{text}".encode(errors="replace")
+
+
+def scoring_key(request: ScoringRequest) -> bytes:
+    """Return what questions about one context have in common. Texts to score have nothing."""
+    text = request.context[:BLOCK_LENGTH] if request.questions else request.request_id
     return f"{request.user}\0{text}".encode(errors="replace")
 
 

@@ -1,4 +1,7 @@
-"""The client of pools, which sends a request to a member, and to another one if that fails before its first token."""
+"""The client of pools, which sends a request to a member, and to another one if that fails before its first token.
+
+Members are models of other servers, or replicas of a model on this machine.
+"""
 
 import asyncio
 import threading
@@ -7,7 +10,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 import structlog
 
@@ -15,6 +18,7 @@ from inference.engine import (
     ContextLengthExceeded,
     EmbeddingRequest,
     EmbeddingResult,
+    EngineDied,
     EngineError,
     EngineOverloaded,
     GenerationRequest,
@@ -22,23 +26,26 @@ from inference.engine import (
     InferenceFailed,
     InvalidRequest,
     ModelNotLoaded,
+    ScoringRequest,
+    ScoringResult,
     Usage,
 )
+from inference.local.replicas import LocalReplica, ReplicaClient
 from inference.pools import metrics
-from inference.pools.affinity import affinity_key, choose_member
+from inference.pools.affinity import affinity_key, choose_member, scoring_key
 from inference.pools.definitions import Member, Pool
 from inference.pools.models import EMBEDDINGS, TEXT_GENERATION
-from inference.remote.client import RemoteClient, RemoteGeneration
+from inference.remote.client import RemoteClient
 from inference.remote.errors import RemoteUnavailable
 from inference.remote.health import RemoteHealth
 from inference.remote.requests import build_generation_request
-from inference.remote.streaming import StreamFailure
+from inference.remote.streaming import Deadline, StreamFailure
 
 MAX_TRIES = 3  # members that may have received the request: one that ends its server must not end all of them
 MAX_UNREACHED_SECONDS = 10.0  # that a request waits in all for members that do not accept a connection
 MALFORMED = "The remote server answered a request in another form than OpenAI's."
 # Errors of a member that another one may not have. Of a client's mistake only what its dialect does not support is.
-_MEMBER_ERRORS = (RemoteUnavailable, EngineOverloaded, ModelNotLoaded, InferenceFailed)
+_MEMBER_ERRORS = (RemoteUnavailable, EngineDied, EngineOverloaded, ModelNotLoaded, InferenceFailed)
 
 R = TypeVar("R")
 Send = Callable[[Member], Awaitable[R]]
@@ -46,14 +53,38 @@ Send = Callable[[Member], Awaitable[R]]
 logger = structlog.get_logger(__name__)
 
 
+class Generation(Protocol):
+    """A generation that a member has accepted."""
+
+    @property
+    def is_closed(self) -> bool: ...
+    @property
+    def prompt_tokens(self) -> int: ...
+    async def push_outputs(self, stream: GenerationStream) -> None: ...
+    async def close(self) -> None: ...
+
+
+class MemberClient(Protocol):
+    """The client of members of one kind. model: of a member, which says how to reach it."""
+
+    async def generate(self, model: Any, request: GenerationRequest, deadline: Deadline) -> Generation: ...
+    async def embed(self, model: Any, request: EmbeddingRequest) -> EmbeddingResult: ...
+    async def check(self, model: Any) -> RemoteHealth: ...
+    async def status(self, model: Any) -> RemoteHealth: ...
+    def health(self, model: Any) -> RemoteHealth: ...
+    def check_if_stale(self, model: Any) -> None: ...
+    def record_failure(self, model: Any, reason: str) -> None: ...
+
+
 class PoolClient:
     """A client of all pools. A process has one, shared by all its event loops.
 
-    Its calls raise as those of RemoteClient do, once no member is left to try.
+    Its calls raise as those of RemoteClient and ReplicaClient do, once no member is left to try.
     """
 
     def __init__(self) -> None:
         self.remote = RemoteClient()
+        self.local = ReplicaClient()
         self._loads: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()  # of the loads: a worker has an event loop per thread
         self._tasks: set[asyncio.Task[None]] = set()
@@ -62,10 +93,12 @@ class PoolClient:
         """Return a stream once a member's response has begun. Closing it closes the connection to the member."""
         deadline = None if request.timeout is None else time.monotonic() + request.timeout
 
-        async def send(member: Member) -> RemoteGeneration:
-            return await self.remote.generate(member.model, request, deadline)
+        async def send(member: Member) -> Generation:
+            return await self.client_of(member).generate(member.model, request, deadline)
 
         def supports(member: Member) -> bool:
+            if isinstance(member.model, LocalReplica):
+                return True
             try:
                 build_generation_request(member.model, request)
             except InvalidRequest:
@@ -79,6 +112,7 @@ class PoolClient:
             task.cancel()
 
         stream = GenerationStream(request.request_id, cancel)
+        stream.prompt_tokens = generation.prompt_tokens
         reader = _StreamReader(self, stream, route, send, member, generation)
         task = asyncio.get_running_loop().create_task(reader.run())
         self._tasks.add(task)
@@ -88,23 +122,41 @@ class PoolClient:
     async def embed(self, pool: Pool, request: EmbeddingRequest) -> EmbeddingResult:
         """Return one vector per text, in the order of the texts."""
         route = Route(self, pool, EMBEDDINGS, request.request_id.encode(), lambda member: True)
-        member, result = await self.try_members(route, lambda member: self.remote.embed(member.model, request))
+        send = self.client_of
+        member, result = await self.try_members(route, lambda member: send(member).embed(member.model, request))
         self.end(member, metrics.COMPLETED, Usage(result.prompt_tokens, 0))
         return result
 
+    async def score(self, pool: Pool, request: ScoringRequest) -> ScoringResult:
+        """Return the scores of a request to a pool of replicas: models of other servers have none."""
+
+        async def send(member: Member) -> ScoringResult:
+            if not isinstance(member.model, LocalReplica):
+                raise InvalidRequest(f"The servers of {pool.model_id} have no scores.")
+            return await self.local.score(member.model, request)
+
+        route = Route(self, pool, TEXT_GENERATION, scoring_key(request), lambda member: True)
+        member, result = await self.try_members(route, send)
+        self.end(member, metrics.COMPLETED, Usage(result.prompt_tokens, 0, result.cached_tokens))
+        return result
+
+    def client_of(self, member: Member) -> MemberClient:
+        """Return the client of a member's kind."""
+        return self.local if isinstance(member.model, LocalReplica) else self.remote
+
     async def check(self, member: Member) -> RemoteHealth:
         """Return the health of a member, read from its server if the last known health is stale."""
-        return RemoteHealth(error=member.error) if member.error else await self.remote.check(member.model)
+        return RemoteHealth(error=member.error) if member.error else await self.client_of(member).check(member.model)
 
     async def status(self, member: Member) -> RemoteHealth:
         """Return the last known health of a member, after a check the first time only."""
-        return RemoteHealth(error=member.error) if member.error else await self.remote.status(member.model)
+        return RemoteHealth(error=member.error) if member.error else await self.client_of(member).status(member.model)
 
     def is_up(self, member: Member) -> bool:
         """Return whether a member works, as last known, and start a check of it if that is some seconds ago."""
         if not member.error:
-            self.remote.check_if_stale(member.model)
-        return not (member.error or self.remote.health(member.model).error)
+            self.client_of(member).check_if_stale(member.model)
+        return not (member.error or self.client_of(member).health(member.model).error)
 
     def load(self, member: Member) -> int:
         """Return how many requests of this process a member is answering."""
@@ -118,8 +170,8 @@ class PoolClient:
         usable = [member for member in members if not member.error]
         if len(usable) > 1:
             for member in usable:
-                self.remote.check_if_stale(member.model)
-        health = {member: self.remote.health(member.model) for member in usable}
+                self.client_of(member).check_if_stale(member.model)
+        health = {member: self.client_of(member).health(member.model) for member in usable}
         working = [member for member in usable if health[member].error is None]
         candidates = working or [member for member in usable if not health[member].is_unavailable]
         return choose_member(key, candidates, self._loads) if candidates else None
@@ -149,8 +201,9 @@ class PoolClient:
             metrics.CACHED_TOKENS.add(usage.cached_tokens, *member.key)
 
     async def close(self) -> None:
-        """Close the connections of this event loop, which cancels their requests."""
+        """Close the connections of this event loop to other servers, which cancels their requests."""
         await self.remote.close()
+        await self.local.close()
 
     def _add_load(self, member: Member, count: int) -> None:
         with self._lock:
@@ -158,12 +211,11 @@ class PoolClient:
         metrics.IN_FLIGHT.add(count, *member.key)
 
     def _end_reader(self, task: asyncio.Task[None], reader: "_StreamReader") -> None:
-        """Close the response of a reader that has ended, even of one that was cancelled before its first step."""
+        """Close the generation of a reader that has ended, even of one that was cancelled before its first step."""
         self._tasks.discard(task)
         self.end(reader.member, reader.outcome, reader.usage)
-        response = reader.generation.response
-        if not response.is_closed:
-            closing = asyncio.get_running_loop().create_task(response.aclose())
+        if not reader.generation.is_closed:
+            closing = asyncio.get_running_loop().create_task(reader.generation.close())
             self._tasks.add(closing)
             closing.add_done_callback(self._tasks.discard)
 
@@ -206,9 +258,10 @@ class Route:
         if not (isinstance(error, _MEMBER_ERRORS) or is_unsupported):
             return False
         is_unreached = isinstance(error, RemoteUnavailable) and not error.was_reached
+        is_restarting = isinstance(error, ModelNotLoaded) and isinstance(member.model, LocalReplica)
         if is_unreached:
             self._unreached_seconds += time.monotonic() - self._sent_at
-        if is_unsupported or is_unreached:
+        if is_unsupported or is_unreached or is_restarting:
             self._tries -= 1
         if self._error is None or (isinstance(self._error, InvalidRequest) and not is_unsupported):
             self._error = error
@@ -218,7 +271,7 @@ class Route:
         model_id, members = self._pool.model_id, self._pool.members
         if all(member.is_draining for member in members):
             return RemoteUnavailable(f"The server of {model_id} is unavailable. It is being drained.")
-        errors = [member.error or self._client.remote.health(member.model).error for member in members]
+        errors = [member.error or self._client.client_of(member).health(member.model).error for member in members]
         error = next(filter(None, errors), "")
         servers = "server of {} is" if len(members) == 1 else "servers of {} are"
         return RemoteUnavailable(f"The {servers.format(model_id)} unavailable. {error}".strip())
@@ -231,9 +284,9 @@ class _StreamReader:
     client: PoolClient
     stream: GenerationStream
     route: Route
-    send: Send[RemoteGeneration]
+    send: Send[Generation]
     member: Member
-    generation: RemoteGeneration
+    generation: Generation
     outcome: str = metrics.CANCELLED
     usage: Usage | None = None
 
@@ -248,7 +301,7 @@ class _StreamReader:
                 return
             except StreamFailure as failure:
                 if failure.is_malformed and not failure.was_begun:
-                    self.client.remote.record_failure(self.member.model, MALFORMED)
+                    self.client.client_of(self.member).record_failure(self.member.model, MALFORMED)
                 if failure.was_begun or failure.is_timeout or not await self._repeat():
                     self.outcome = metrics.FAILED
                     self.stream.fail(failure.message, failure.code)

@@ -2,7 +2,9 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
+from inference.local.replicas import LocalReplica
 from inference.remote.configuration import RemoteModel, server_of
 
 
@@ -11,7 +13,7 @@ class Member:
     """A member of a pool. error: why its configuration cannot be used."""
 
     name: str
-    model: RemoteModel
+    model: RemoteModel | LocalReplica
     weight: int = 1
     is_draining: bool = False
     error: str | None = None
@@ -24,7 +26,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Pool:
-    """A remote model and its members, of which there is at least one."""
+    """A model and its members, of which there is at least one: models of other servers, or replicas on this machine."""
 
     model_id: str
     members: tuple[Member, ...]
@@ -43,6 +45,18 @@ class Pool:
         """Return the members that can do this, or all of them if none says so: its server then answers."""
         able = tuple(member for member in self.members if capability in member.model.capabilities)
         return able or self.members
+
+
+@lru_cache(maxsize=256)
+def replica_pool(model_id: str, count: int) -> Pool:
+    """Return the replicas of a model on this machine as a pool."""
+    return Pool(
+        model_id, tuple(Member(replica_name(number), LocalReplica(model_id, number)) for number in range(count))
+    )
+
+
+def replica_name(number: int) -> str:
+    return f"replica-{number}"
 
 
 def single_member_pool(model: RemoteModel) -> Pool:

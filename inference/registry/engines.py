@@ -1,4 +1,4 @@
-"""The engine of all models: those of pools run on other servers, all others on this machine.
+"""The engine of all models: those of pools run on other servers, all others on this machine, some in replicas.
 
 Import `model_engine`. Its requests are counted, timed and traced.
 """
@@ -23,10 +23,11 @@ from inference.engine import (
     TokenizationResult,
     Usage,
 )
+from inference.local.clients import engine
 from inference.pools.cache import find_pool
 from inference.pools.client import pool_client
+from inference.pools.definitions import Pool, replica_pool
 from inference.registry.catalog import REMOTE
-from inference.registry.clients import engine
 from inference.registry.instrumentation import record_request
 from inference.registry.model_status import list_models
 from inference.registry.services import ensure_loaded, find_model
@@ -59,7 +60,11 @@ class ModelEngine:
             if pool := await find_pool(model_id):
                 stream = await pool_client().generate(pool, traced)
             else:
-                stream = await _run(model_id, lambda client: client.generate(model_id, traced))
+                stream = await _run(
+                    model_id,
+                    lambda client: client.generate(model_id, traced),
+                    lambda replicas: pool_client().generate(replicas, traced),
+                )
         recorder.follow(stream, is_streamed=not request.coalesce_outputs)
         return stream
 
@@ -68,7 +73,11 @@ class ModelEngine:
             if pool := await find_pool(model_id):
                 result = await pool_client().embed(pool, request)
             else:
-                result = await _run(model_id, lambda client: client.embed(model_id, request))
+                result = await _run(
+                    model_id,
+                    lambda client: client.embed(model_id, request),
+                    lambda replicas: pool_client().embed(replicas, request),
+                )
         recorder.finish(Usage(result.prompt_tokens, 0))
         return result
 
@@ -76,7 +85,12 @@ class ModelEngine:
         with record_request(model_id) as recorder:
             if await find_pool(model_id):
                 raise await _remote_cannot_score(model_id, request)
-            result = await _run(model_id, lambda client: client.score(model_id, request), is_scored=True)
+            result = await _run(
+                model_id,
+                lambda client: client.score(model_id, request),
+                lambda replicas: pool_client().score(replicas, request),
+                is_scored=True,
+            )
         recorder.finish(Usage(result.prompt_tokens, 0, result.cached_tokens))
         return result
 
@@ -108,11 +122,23 @@ def _check_template_options(model_id: str, request: GenerationRequest) -> None:
             )
 
 
-async def _run(model_id: str, call: Callable[[EngineClient], Awaitable[R]], *, is_scored: bool = False) -> R:
-    """Call a model of this machine. Folders and model host are read only if its process does not answer."""
+async def _run(
+    model_id: str,
+    call: Callable[[EngineClient], Awaitable[R]],
+    call_replicas: Callable[[Pool], Awaitable[R]] | None = None,
+    *,
+    is_scored: bool = False,
+) -> R:
+    """Call a model of this machine. Folders and model host are read only if its process does not answer.
+
+    call_replicas: calls one of several replicas, by affinity and load; None: any will do.
+    """
     retry_until = time.monotonic() + RETRY_TIMEOUT_SECONDS
     while True:
         try:
+            count = await engine().replicas(model_id) if call_replicas else 1
+            if call_replicas and count > 1:
+                return await call_replicas(replica_pool(model_id, count))
             return await call(engine())
         except ModelNotLoaded:
             await find_model(model_id)

@@ -2,18 +2,19 @@
 
 import asyncio
 import time
+from collections.abc import Iterable
 
 from django.conf import settings
 from django.db import DatabaseError
 from msgspec.structs import replace
 
-from inference.engine import HostUnavailable, LoadReport, ModelState, ModelStatus
+from inference.engine import HostUnavailable, LoadReport, ModelState, ModelStatus, ReplicaStatus
+from inference.local.clients import host
 from inference.pools.definitions import Pool
 from inference.pools.states import describe_failure, read_states
 from inference.protocol.native.health import HealthResponse
-from inference.protocol.native.models import ModelInfo, PoolMemberInfo
+from inference.protocol.native.models import ModelInfo, PoolMemberInfo, ReplicaInfo
 from inference.registry.catalog import CatalogModel, missing_model, read_catalog
-from inference.registry.clients import host
 from inference.registry.desired_state import read_desired_states
 from shared.serving.db_threads import run_in_db_thread
 
@@ -129,6 +130,7 @@ def _model_info(model: CatalogModel, status: ModelStatus | None) -> ModelInfo:
         progress=status.progress if status else None,
         resident_bytes=status.resident_bytes if status else None,
         cache_bytes=status.cache_bytes if status else None,
+        replica_states=_replica_infos(status.replicas) if status and status.replicas else None,
     )
     if status is None or status.report is None:
         return info
@@ -136,3 +138,7 @@ def _model_info(model: CatalogModel, status: ModelStatus | None) -> ModelInfo:
     if status.report.quantization == "none":
         reported["quantization"] = info.quantization
     return replace(info, **reported)
+
+
+def _replica_infos(replicas: Iterable[ReplicaStatus]) -> list[ReplicaInfo]:
+    return [ReplicaInfo(one.number, one.state, one.error, one.device, one.resident_bytes) for one in replicas]

@@ -20,6 +20,7 @@ _LOADED: dict[str, Any] = {
     "dtype": "float32",
     "device": "cpu",
     "engine": "stoa",
+    "replicas": 1,
 }
 
 HEALTH = OperationDocs(
@@ -55,6 +56,7 @@ LIST_MODELS = OperationDocs(
                 "resident_bytes": 402_653_184,
                 "cache_bytes": 4_194_304,
                 "warning": None,
+                "replica_states": None,
                 **_LOADED,
             }
         ]
@@ -67,11 +69,13 @@ LOAD_MODEL = OperationDocs(
     Loads a model into a process of its own and answers when it is ready, with the options in effect. It needs the
     permission `manage_models`. Loading goes on if the client disconnects, and a model that is already loaded with the
     same options is returned at once. It answers 404 for an unknown model, 400 for options that the model does not
-    support, 500 if loading fails and 503 if there is not enough memory.
+    support, 500 if loading fails and 503 if there is not enough memory. With `replicas` it is loaded once all of its
+    processes are, and their memory counts together.
     """,
     request_examples={
         "Default options": {},
         "Less memory": {"context_size": 512, "quantization": "int8"},
+        "Two replicas": {"replicas": 2},
         "Another engine": {"engine": "vllm", "engine_options": {"enforce_eager": True}},
     },
     response_example={"status": "loaded", "model_id": TEXT_MODEL, **_LOADED},

@@ -8,8 +8,8 @@ import structlog
 from django.db import DatabaseError
 
 from inference.engine import EngineError, InvalidRequest, LoadOptions, LoadReport, ModelNotLoaded, ModelState
+from inference.local.clients import host
 from inference.registry.catalog import CatalogModel, missing_model, model_not_found, read_catalog
-from inference.registry.clients import host
 from inference.registry.desired_state import read_desired_state, set_desired, set_undesired
 from inference.registry.model_status import is_known
 from shared.accounts.models import User

@@ -13,7 +13,7 @@ import structlog
 from django.conf import settings
 
 from inference.engine import HostOptions, HostUnavailable, ModelStatus
-from inference.registry.clients import host
+from inference.local.clients import host
 
 CHECK_INTERVAL_SECONDS = 1.0
 # A host that another process started is left to that process to restart; after so long without one we start our own.

@@ -43,13 +43,25 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(eq=False)
 class RemoteGeneration:
-    """A generation whose response has begun. parser: of its body. deadline: when the request times out."""
+    """A generation whose response has begun. parser: of its body. deadline: when the request times out.
+
+    prompt_tokens: 0, as servers report them at the end.
+    """
 
     model: RemoteModel
     response: httpx2.Response
     parser: ResponseParser
     deadline: Deadline
     is_streamed: bool
+    prompt_tokens: int = 0
+
+    @property
+    def is_closed(self) -> bool:
+        return self.response.is_closed
+
+    async def close(self) -> None:
+        """Close the connection, which cancels the generation."""
+        await self.response.aclose()
 
     async def push_outputs(self, stream: GenerationStream) -> None:
         """Push the outputs to a stream until the response ends, and close it. Raise StreamFailure."""

@@ -24,10 +24,10 @@ from inference.batches.worker.database import DatabaseThread
 from inference.batches.worker.execution import execute_request
 from inference.batches.worker.recording import RequestOutcome
 from inference.engine import EngineError
+from inference.local.clients import engine
 from inference.pools.cache import find_pool
 from inference.pools.client import pool_client
 from inference.protocol.errors import ErrorCode
-from inference.registry.clients import engine
 from inference.usage import quotas
 
 SLICE_SECONDS = (45.0, 60.0)  # random in between: runs of one batch must not all end at once

@@ -80,6 +80,7 @@ def load(
         list[str] | None,
         typer.Option("--engine-option", metavar="NAME=VALUE", help="An option of another engine. May be repeated."),
     ] = None,
+    replicas: Annotated[int, typer.Option(help="Processes that run the model, each with all of its memory.")] = 1,
     as_json: JsonOption = False,
 ) -> None:
     """Load a model into the running server, and again after every restart."""
@@ -93,6 +94,7 @@ def load(
         "cache_dtype": cache_dtype,
         "engine": engine,
         "engine_options": dict(map(_parse_option, engine_options or ())),
+        "replicas": replicas,
     }
     try:
         body = parse_struct({name: value for name, value in options.items() if value is not None}, LoadModelRequest)

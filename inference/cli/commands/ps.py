@@ -1,13 +1,16 @@
 """The command `ps`."""
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any
+
+import msgspec
 
 from inference.cli.errors import exit_with_error
 from inference.cli.output import JsonOption, format_bytes, print_json, print_table
 from inference.cli.server import require_local
 from inference.engine import EngineError, EngineStats, ModelState, ModelStatus
-from inference.registry.clients import engine, host
+from inference.local.clients import engine, host
 
 
 def ps(as_json: JsonOption = False) -> None:
@@ -21,7 +24,7 @@ def ps(as_json: JsonOption = False) -> None:
         print_json(models)
         return
     columns = ("id", "state", "pid", "memory", "context", "running", "waiting", "error")
-    print_table(columns, map(_row, models))
+    print_table(columns, (row for model in models for row in _rows(model)))
 
 
 async def _list_models() -> list[dict[str, Any]]:
@@ -58,7 +61,17 @@ def _model_fields(status: ModelStatus, stats: EngineStats | None) -> dict[str, A
         "waiting": stats.waiting if stats else 0,
         "slots": stats.slots if stats else None,
         "error": status.error,
+        "replicas": [msgspec.to_builtins(replica) for replica in status.replicas],
     }
+
+
+def _rows(model: dict[str, Any]) -> Iterator[tuple[object, ...]]:
+    """Yield a row for a model, and one for each of its replicas if it has several."""
+    yield _row(model)
+    for replica in model["replicas"]:
+        pid, memory = replica["pid"] or "", replica["resident_bytes"]
+        size = format_bytes(memory) if memory else ""
+        yield (f"{model['id']}/{replica['number']}", replica["state"], pid, size, "", "", "", replica["error"] or "")
 
 
 def _row(model: dict[str, Any]) -> tuple[object, ...]:

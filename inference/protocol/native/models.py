@@ -9,6 +9,7 @@ from inference.protocol.fields import ModelId
 from inference.protocol.native.body import RequestBody
 
 MAX_INT32 = 2**31 - 1
+MAX_REPLICAS = 64
 
 GpuLayers = Annotated[int, Meta(description="Number of layers on the GPU; 0 is the CPU.", examples=[0])]
 ContextSize = Annotated[
@@ -59,6 +60,13 @@ EngineName = Annotated[
         examples=[STOA],
     ),
 ]
+Replicas = Annotated[
+    int,
+    Meta(
+        description="Number of processes that run the model on this machine, each with weights and a cache of its own.",
+        examples=[1],
+    ),
+]
 LoadTime = Annotated[int, Meta(description="Time that loading took in milliseconds.", examples=[840])]
 LoadWarning = Annotated[
     str,
@@ -94,6 +102,31 @@ class PoolMemberInfo(Struct):
             description="What is wrong with its server although it answers, otherwise null.",
             examples=["Its clock is 3600 seconds behind: set it by NTP."],
         ),
+    ] = None
+
+
+class ReplicaInfo(Struct):
+    """A replica of a loaded model: a process that runs it."""
+
+    replica: Annotated[int, Meta(description="Number of the replica; the first is 0.", examples=[0])]
+    state: Annotated[
+        str,
+        Meta(
+            description="`loading`, also after a crash; `loaded`; `unloading`; or `failed`: it crashed repeatedly and "
+            "is started again after a pause.",
+            examples=["loaded"],
+        ),
+    ]
+    error: Annotated[
+        str | None,
+        Meta(description="Reason why its last process ended, otherwise null.", examples=["The model process ended."]),
+    ] = None
+    device: Annotated[
+        str | None,
+        Meta(description="GPU that it has for itself, where the machine has several; otherwise null.", examples=["1"]),
+    ] = None
+    resident_bytes: Annotated[
+        int | None, Meta(description="Resident memory of its process in bytes.", examples=[402_653_184])
     ] = None
 
 
@@ -151,7 +184,12 @@ class ModelInfo(Struct, kw_only=True):
     gpu_memory_bytes: GpuMemory | None = None
     cache_dtype: CacheDType | None = None
     resident_bytes: Annotated[
-        int | None, Meta(description="Resident memory of the model's process in bytes.", examples=[402_653_184])
+        int | None, Meta(description="Resident memory of the model's processes in bytes.", examples=[402_653_184])
+    ] = None
+    replicas: Replicas | None = None
+    replica_states: Annotated[
+        list[ReplicaInfo] | None,
+        Meta(description="Each replica of a model that has several and is loaded or loading, otherwise null."),
     ] = None
     members: Annotated[
         list[PoolMemberInfo] | None,
@@ -219,6 +257,16 @@ class LoadModelRequest(RequestBody):
             examples=[{}],
         ),
     ] = {}
+    replicas: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=MAX_REPLICAS,
+            description="Number of processes that run the model. Requests are spread over them: those that begin alike "
+            "go to one. Each takes the memory of the model, and one GPU where the machine has several.",
+            examples=[2],
+        ),
+    ] = 1
 
     def options(self) -> LoadOptions:
         """Return these as the model host's options. Raise InvalidRequest for options that the engine lacks."""
@@ -233,6 +281,7 @@ class LoadModelRequest(RequestBody):
             cache_dtype=self.cache_dtype,
             engine=self.engine,
             engine_options=tuple(sorted(self.engine_options.items())),
+            replicas=self.replicas,
         )
 
 
@@ -255,6 +304,7 @@ class LoadModelResponse(Struct, kw_only=True, omit_defaults=True):
     dtype: DType
     device: Device
     engine: EngineName
+    replicas: Replicas
     warning: LoadWarning | None = None
 
 

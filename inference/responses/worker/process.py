@@ -11,8 +11,8 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from inference.config.celery import ending
+from inference.local.clients import engine
 from inference.pools.client import pool_client
-from inference.registry.clients import engine
 from inference.responses import services
 from inference.responses.worker.claims import UserTurns
 from inference.responses.worker.run import BackgroundRun

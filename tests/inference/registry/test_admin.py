@@ -76,6 +76,19 @@ def test_an_operator_lists_loads_and_unloads_models(stoa: RunningServer, page: P
     assert page_errors == []
 
 
+def test_an_operator_loads_a_model_with_replicas_and_sees_each(stoa: RunningServer, page: Page):
+    row = page.locator("tr", has_text="idle")
+    row.get_by_text("Load", exact=True).click()
+    page.fill("input[name=replicas]", "2")
+    page.get_by_role("button", name="Load").click()
+
+    expect(row.get_by_text("Replica 0: loaded")).to_be_visible(timeout=60_000)
+    expect(row.get_by_text("Replica 1: loaded")).to_be_visible(timeout=60_000)
+    expect(row.get_by_text("loaded", exact=True)).to_be_visible(timeout=60_000)
+    row.get_by_role("button", name="Unload").click()
+    expect(row.get_by_text("unloaded", exact=True)).to_be_visible(timeout=60_000)
+
+
 def test_the_reason_of_a_failed_load_is_shown(page: Page):
     page.locator("tr", has_text="broken-one").get_by_text("Load", exact=True).click()
     page.get_by_role("button", name="Load").click()

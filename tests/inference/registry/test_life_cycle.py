@@ -48,10 +48,14 @@ def three_models(load: list[str], budget: float = 10, **settings: str) -> Iterat
 
 
 async def write(client: httpx2.AsyncClient, model: str, prompt: str, max_tokens: int = 40) -> str:
-    body = {"model": model, "prompt": prompt, "temperature": 0, "repeat_penalty": 1.0, "max_tokens": max_tokens}
-    answer = await client.post("/inference", json=body | {"ignore_eos": True}, timeout=100)
+    answer = await client.post("/inference", json=greedy(model, prompt, max_tokens), timeout=100)
     assert answer.status_code == 200, answer.text
     return str(answer.json()["choices"][0]["text"])
+
+
+def greedy(model: str, prompt: str, max_tokens: int = 40) -> dict[str, object]:
+    body = {"model": model, "prompt": prompt, "temperature": 0, "repeat_penalty": 1.0, "max_tokens": max_tokens}
+    return body | {"ignore_eos": True}
 
 
 async def test_thirty_clients_of_three_models_in_memory_for_two_get_correct_answers():
@@ -154,6 +158,52 @@ async def test_m6_killing_a_model_ten_times_under_load_hangs_no_request_and_affe
         assert served["second"] > KILLS
         status = await eventually_in_state(stoa.host, "first", ModelState.LOADED)
         assert status.error is None
+
+
+async def test_replicas_answer_alike_while_one_after_the_other_is_killed_under_load():
+    with three_models([]) as stoa:
+        async with stoa.client() as client:
+            loaded = await client.post("/models/first/load", json={"replicas": 2}, timeout=400)
+            assert loaded.status_code == 200, loaded.text
+            assert loaded.json()["replicas"] == 2
+            prompts = [f"a lamp {'abcdefgh'[number]}" for number in range(8)]
+            expected = {prompt: await write(client, "first", prompt) for prompt in prompts}
+            killing = True
+            served = {"first": 0}
+
+            async def ask(prompt: str) -> None:
+                while killing:
+                    answer = await client.post("/inference", json=greedy("first", prompt), timeout=100)
+                    if answer.status_code == 200:
+                        assert answer.json()["choices"][0]["text"] == expected[prompt]
+                        served["first"] += 1
+                    else:  # it had begun at the replica that was killed
+                        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "INFERENCE_FAILED")
+
+            clients = [asyncio.create_task(ask(prompt)) for prompt in prompts]
+            killed: set[int] = set()
+            for number in range(KILLS):
+                await wait_until_served(served)
+                pid = await replica_pid(stoa, number % 2, killed)
+                os.kill(pid, signal.SIGKILL)
+                killed.add(pid)
+            await wait_until_served(served)
+            killing = False
+            await asyncio.wait_for(asyncio.gather(*clients), 200)
+        status = await eventually_in_state(stoa.host, "first", ModelState.LOADED)
+        assert status.error is None
+
+
+async def replica_pid(stoa: RunningServer, number: int, killed: set[int]) -> int:
+    """Return the pid of a replica of the first model once all are loaded, and it is a new one."""
+    until = time.monotonic() + 200
+    while True:
+        status = await eventually_in_state(stoa.host, "first", ModelState.LOADED)
+        pid = status.replicas[number].pid
+        if pid and pid not in killed and all(one.state is ModelState.LOADED for one in status.replicas):
+            return pid
+        assert time.monotonic() < until, status
+        await asyncio.sleep(0.05)
 
 
 async def next_pid(stoa: RunningServer, killed: set[int]) -> int:

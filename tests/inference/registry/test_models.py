@@ -28,7 +28,7 @@ FIELDS = {
     "id", "name", "type", "size_bytes", "loaded", "context_size", "capabilities", "state", "error", "parameters",
     "base", "quantization", "dtype", "device", "progress", "memory_usage_bytes", "resident_bytes", "load_time_ms",
     "gpu_layers", "batch_size", "max_sequences", "warning", "weight_bytes", "cache_bytes", "cache_limit_bytes",
-    "cache_dtype", "gpu_memory_bytes", "members", "engine",
+    "cache_dtype", "gpu_memory_bytes", "members", "engine", "replicas", "replica_states",
 }  # fmt: skip
 FILES_MISSING = "Its files are in no folder of STOA_MODELS_DIR: put them there to load it again, or unload it."
 
@@ -69,6 +69,8 @@ def test_every_model_is_listed_with_its_fields(stoa: RunningServer):
         "max_sequences": 16,
         "warning": None,
         "members": None,
+        "replicas": 1,
+        "replica_states": None,
     }
     assert (models["idle"]["state"], models["idle"]["loaded"]) == ("unloaded", False)
     assert (models["idle"]["context_size"], models["embedder"]["capabilities"]) == (4096, ["embeddings"])
