@@ -28,12 +28,19 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class LocalReplica:
-    """A process of a model on this machine. number: 0 for the first. capabilities: empty, as it says what it lacks."""
+    """A process of a model on this machine. number: 0 for the first, or None for any that is ready.
+
+    It says itself what it cannot do, and what its context is.
+    """
 
     id: str
-    number: int
+    number: int | None
     capabilities: tuple[str, ...] = ()
     context_size: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.id
 
 
 class ReplicaHealth(RemoteHealth):
@@ -114,9 +121,13 @@ class ReplicaClient:
         return self._health.setdefault(replica, ReplicaHealth())
 
     def check_if_stale(self, replica: LocalReplica) -> None:
-        """Start a check in the background of a replica that failed. Of one that works, a lost connection tells."""
+        """Start a check in the background of a replica that failed. Of one that works, a lost connection tells.
+
+        A whole model may be unloaded without a word, so it is always checked.
+        """
         health = self.health(replica)
-        if health.error is not None and health.is_stale and replica not in self._checks:
+        may_differ = health.error is not None or replica.number is None
+        if may_differ and health.is_stale and replica not in self._checks:
             check = self._checks[replica] = asyncio.get_running_loop().create_task(self.check(replica))
             check.add_done_callback(lambda _: self._checks.pop(replica, None))
 
@@ -139,10 +150,11 @@ class ReplicaClient:
         self.health(replica).record_failure(reason)
 
     async def close(self) -> None:
-        """End the checks of this event loop. Its connections are those of `clients.engine`."""
+        """End the checks and the connections of this event loop, which cancels their requests."""
         loop = asyncio.get_running_loop()
         for check in [check for check in self._checks.values() if check.get_loop() is loop]:
             check.cancel()
+        await engine().close()
 
     async def _call(self, replica: LocalReplica, call: Awaitable[R]) -> R:
         try:

@@ -52,7 +52,8 @@ def check_model_host() -> list[Finding]:
     count = sum(status.state is ModelState.LOADED for status in statuses.values())
     desired = DesiredModel.objects.filter(is_desired=True).values_list("model_id", flat=True)
     missing = [_missing_model(model_id, statuses.get(model_id)) for model_id in desired]
-    return [Finding("model host", True, f"{count} models are loaded."), *filter(None, missing)]
+    failed = [finding for status in statuses.values() for finding in _failed_replicas(status)]
+    return [Finding("model host", True, f"{count} models are loaded."), *filter(None, missing), *failed]
 
 
 def _missing_model(model_id: str, status: ModelStatus | None) -> Finding | None:
@@ -63,6 +64,16 @@ def _missing_model(model_id: str, status: ModelStatus | None) -> Finding | None:
     reason = f" {status.error}" if status and status.error else ""
     advice = f"stoa models load {model_id} tries again; stoa models unload {model_id} gives it up."
     return Finding("model", False, f"{model_id} should be loaded, and is {state}.{reason}", advice)
+
+
+def _failed_replicas(status: ModelStatus) -> list[Finding]:
+    """Return the replicas that crashed repeatedly, while others run the model."""
+    advice = "It is started again after a pause. The model host's log has the reason."
+    return [
+        Finding("model", False, f"Replica {one.number} of {status.model_id} failed: {one.error}", advice)
+        for one in status.replicas
+        if one.state is ModelState.FAILED
+    ]
 
 
 def check_models() -> list[Finding]:

@@ -37,7 +37,7 @@ class PoolMemberAdmin(ModelAdmin):
     """The members of all pools. Keys are neither shown nor searchable."""
 
     form = PoolMemberForm
-    list_display = ["model_id", "name", "base_url", "kind", "weight", "shown_state", "found", "running"]
+    list_display = ["model_id", "name", "base_url", "kind", "max_waiting", "weight", "shown_state", "found", "running"]
     list_display_links = ["name"]
     list_filter = ["state", "kind"]
     search_fields = ["model_id", "name"]

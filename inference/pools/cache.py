@@ -6,7 +6,8 @@ import time
 import msgspec
 from django.db import Error as DatabaseError
 
-from inference.pools.definitions import Member, Pool
+from inference.local.replicas import LocalReplica
+from inference.pools.definitions import LOCAL, Member, Pool
 from inference.pools.models import PoolMember
 from inference.remote.configuration import RemoteModel
 from shared.encryption import DecryptionFailed, decrypt
@@ -27,7 +28,7 @@ _fresh_until = float("-inf")
 
 
 async def find_pool(model_id: str) -> Pool | None:
-    """Return the pool of a model, or None for a model of this machine or an unknown one."""
+    """Return the pool of a model, or None for a model of this machine alone or an unknown one."""
     pools = await run_in_db_thread(read_pools) if time.monotonic() > _fresh_until else _pools
     return (pools or {}).get(model_id)
 
@@ -87,6 +88,9 @@ def _read() -> dict[str, Pool]:
 
 def member_of(row: PoolMember) -> Member:
     """Return the member of a row, with its key decrypted. One that cannot be used has an error instead."""
+    is_draining = row.state == PoolMember.State.DRAINING
+    if row.kind == LOCAL:
+        return Member(row.name, LocalReplica(row.model_id, None), 1, is_draining, max_waiting=row.max_waiting)
     api_key, error = "", None
     try:
         api_key = row.api_key and decrypt(row.api_key)
@@ -110,4 +114,4 @@ def member_of(row: PoolMember) -> Member:
     except msgspec.ValidationError as invalid:  # written by an older version, or past the admin and `stoa pools`
         error = UNUSABLE_SETTINGS.format(error=invalid)
         model = RemoteModel(id=row.model_id, base_url=UNUSABLE_URL)
-    return Member(row.name, model, row.weight, row.state == PoolMember.State.DRAINING, error)
+    return Member(row.name, model, row.weight, is_draining, error)

@@ -33,7 +33,7 @@ from inference.engine import (
 from inference.local.replicas import LocalReplica, ReplicaClient
 from inference.pools import metrics
 from inference.pools.affinity import affinity_key, choose_member, scoring_key
-from inference.pools.definitions import Member, Pool
+from inference.pools.definitions import REPLICA_SEPARATOR, Member, Pool
 from inference.pools.models import EMBEDDINGS, TEXT_GENERATION
 from inference.remote.client import RemoteClient
 from inference.remote.errors import RemoteUnavailable
@@ -98,7 +98,7 @@ class PoolClient:
 
         def supports(member: Member) -> bool:
             if isinstance(member.model, LocalReplica):
-                return True
+                return True  # a mistake that it finds is the client's
             try:
                 build_generation_request(member.model, request)
             except InvalidRequest:
@@ -142,7 +142,7 @@ class PoolClient:
 
     def client_of(self, member: Member) -> MemberClient:
         """Return the client of a member's kind."""
-        return self.local if isinstance(member.model, LocalReplica) else self.remote
+        return self.local if member.is_local else self.remote
 
     async def check(self, member: Member) -> RemoteHealth:
         """Return the health of a member, read from its server if the last known health is stale."""
@@ -159,8 +159,11 @@ class PoolClient:
         return not (member.error or self.client_of(member).health(member.model).error)
 
     def load(self, member: Member) -> int:
-        """Return how many requests of this process a member is answering."""
-        return self._loads[member.key]
+        """Return how many requests of this process a member is answering. A local one has those of its replicas."""
+        if not member.is_local:
+            return self._loads[member.key]
+        keys = [key for key in list(self._loads) if key[0] == member.model.id]
+        return sum(self._loads[key] for key in keys if key[1].partition(REPLICA_SEPARATOR)[0] == member.name)
 
     def choose(self, members: Sequence[Member], key: bytes) -> Member | None:
         """Return the member for a key: one that works, otherwise one that failed some seconds ago, otherwise None.
@@ -201,7 +204,7 @@ class PoolClient:
             metrics.CACHED_TOKENS.add(usage.cached_tokens, *member.key)
 
     async def close(self) -> None:
-        """Close the connections of this event loop to other servers, which cancels their requests."""
+        """Close the connections of this event loop, which cancels their requests."""
         await self.remote.close()
         await self.local.close()
 
@@ -240,7 +243,7 @@ class Route:
     def next_member(self) -> Member:
         """Return the member to try next. If there is none, raise the error of an earlier one, or RemoteUnavailable."""
         is_spent = self._tries >= MAX_TRIES or self._unreached_seconds >= MAX_UNREACHED_SECONDS
-        member = None if is_spent else self._client.choose(self._members, self._key)
+        member = None if is_spent else self._choose()
         if member is None:
             raise self._error or self._unavailable()
         self._members.remove(member)
@@ -252,13 +255,21 @@ class Route:
         self._is_repeated = True
         return member
 
+    def _choose(self) -> Member | None:
+        """Return a member of the lowest order that has one which works."""
+        for order in sorted({member.order for member in self._members}):
+            members = [member for member in self._members if member.order == order]
+            if member := self._client.choose(members, self._key):
+                return member
+        return None
+
     def may_repeat(self, member: Member, error: EngineError) -> bool:
         """Return whether another member may not have this error of a member, and note it."""
         is_unsupported = isinstance(error, InvalidRequest) and not self._supports(member)
         if not (isinstance(error, _MEMBER_ERRORS) or is_unsupported):
             return False
         is_unreached = isinstance(error, RemoteUnavailable) and not error.was_reached
-        is_restarting = isinstance(error, ModelNotLoaded) and isinstance(member.model, LocalReplica)
+        is_restarting = isinstance(error, ModelNotLoaded) and member.is_local
         if is_unreached:
             self._unreached_seconds += time.monotonic() - self._sent_at
         if is_unsupported or is_unreached or is_restarting:

@@ -7,16 +7,29 @@ from functools import lru_cache
 from inference.local.replicas import LocalReplica
 from inference.remote.configuration import RemoteModel, server_of
 
+LOCAL = "local"  # kind of the member that is the model of this machine
+REPLICA_SEPARATOR = "/"  # of the names of a member and of its replica; members have none in theirs
+
 
 @dataclass(frozen=True)
 class Member:
-    """A member of a pool. error: why its configuration cannot be used."""
+    """A member of a pool. error: why its configuration cannot be used.
+
+    max_waiting: of a local member, the requests that may wait there before others go to the other members.
+    order: members of a lower order are tried first.
+    """
 
     name: str
     model: RemoteModel | LocalReplica
     weight: int = 1
     is_draining: bool = False
     error: str | None = None
+    max_waiting: int = 0
+    order: int = 0
+
+    @property
+    def is_local(self) -> bool:
+        return isinstance(self.model, LocalReplica)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -43,8 +56,17 @@ class Pool:
 
     def members_for(self, capability: str) -> tuple[Member, ...]:
         """Return the members that can do this, or all of them if none says so: its server then answers."""
-        able = tuple(member for member in self.members if capability in member.model.capabilities)
+        able = tuple(member for member in self.members if member.is_local or capability in member.model.capabilities)
         return able or self.members
+
+    @property
+    def local(self) -> Member | None:
+        """The model of this machine, if it is a member."""
+        return next((member for member in self.members if member.is_local), None)
+
+    @property
+    def remote_members(self) -> tuple[Member, ...]:
+        return tuple(member for member in self.members if not member.is_local)
 
 
 @lru_cache(maxsize=256)
@@ -61,6 +83,10 @@ def replica_name(number: int) -> str:
 
 def single_member_pool(model: RemoteModel) -> Pool:
     return Pool(model.id, (Member(member_name(model.base_url), model),))
+
+
+def default_member_name(kind: str, base_url: str) -> str:
+    return kind if kind == LOCAL else member_name(base_url)
 
 
 def member_name(base_url: str) -> str:

@@ -6,7 +6,7 @@ from django import forms
 from django.core.validators import RegexValidator
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminPasswordWidget, UnfoldBooleanWidget
 
-from inference.pools.definitions import member_name
+from inference.pools.definitions import default_member_name
 from inference.pools.models import CAPABILITIES, PoolMember
 from inference.remote.configuration import API_KEY_PATTERN
 
@@ -30,18 +30,19 @@ class PoolMemberForm(forms.ModelForm):  # type: ignore[type-arg]
     class Meta:
         model = PoolMember
         fields: ClassVar[list[str]] = [
-            "model_id", "name", "base_url", "new_api_key", "remove_api_key", "model_name", "kind", "weight", "state",
-            "capabilities", "context_size", "stream_usage", "connect_timeout", "first_token_timeout", "token_timeout",
+            "model_id", "name", "kind", "base_url", "new_api_key", "remove_api_key", "model_name", "max_waiting",
+            "weight", "state", "capabilities", "context_size", "stream_usage", "connect_timeout",
+            "first_token_timeout", "token_timeout",
         ]  # fmt: skip
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["name"].required = False
-        self.fields["name"].help_text = "In lists and metrics. Empty: the host and port of its URL."
+        self.fields["name"].help_text = "In lists and metrics. Empty: the host and port of its URL, or local."
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or self.cleaned_data
-        data["name"] = data.get("name") or member_name(data.get("base_url", ""))
+        data["name"] = data.get("name") or default_member_name(data.get("kind", ""), data.get("base_url", ""))
         self.instance.name = data["name"]
         return data
 

@@ -7,6 +7,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator, RegexVa
 from django.db import models
 from django.db.models import Q
 
+from inference.pools.definitions import LOCAL
 from inference.remote.configuration import MODEL_ID_PATTERN, is_base_url
 from inference.remote.dialects import DIALECTS
 
@@ -34,16 +35,17 @@ def check_base_url(value: str) -> None:
 
 
 class PoolMember(models.Model):
-    """A model at an OpenAI-compatible server. The members with one `model_id` are the pool of that model.
+    """A model at an OpenAI-compatible server, or the model of this machine with the same id.
 
-    A draining member finishes its requests and gets no new ones.
+    The members with one `model_id` are the pool of that model. Its local member, of which there is one at most, gets
+    the requests until `max_waiting` wait there. A draining member finishes its requests and gets no new ones.
     """
 
     class State(models.TextChoices):
         ENABLED = "enabled", "Enabled"
         DRAINING = "draining", "Draining"
 
-    KINDS: ClassVar[list[tuple[Any, str]]] = [(name, name) for name in DIALECTS]
+    KINDS: ClassVar[list[tuple[Any, str]]] = [(name, name) for name in (*DIALECTS, LOCAL)]
 
     model_id = models.CharField(
         "model",
@@ -59,15 +61,26 @@ class PoolMember(models.Model):
     base_url = models.CharField(
         "base URL",
         max_length=500,
+        blank=True,
         validators=[check_base_url],
-        help_text="With /v1, as OpenAI's clients take it.",
+        help_text="With /v1, as OpenAI's clients take it. Empty for the kind local.",
     )
     api_key = models.TextField("API key", blank=True)  # encrypted
     model_name = models.CharField(
         "model at the member", max_length=255, blank=True, help_text="If it is not the id here."
     )
     kind = models.CharField(
-        max_length=20, choices=KINDS, default="openai", help_text="What the server understands beyond OpenAI's API."
+        max_length=20,
+        choices=KINDS,
+        default="openai",
+        help_text="What the server understands beyond OpenAI's API. local: the model of this machine with the same id.",
+    )
+    max_waiting = models.PositiveIntegerField(
+        "waiting requests",
+        default=0,
+        db_default=0,
+        help_text="Only for the kind local: requests go to the other members while so many wait at this one, or while "
+        "it is not loaded. 0: as soon as all its slots are taken.",
     )
     weight = models.PositiveSmallIntegerField(
         default=1,
@@ -94,10 +107,25 @@ class PoolMember(models.Model):
                 violation_error_message="The pool has a member of this name: choose another one.",
             ),
             models.CheckConstraint(condition=Q(weight__gte=1), name="inference_pools_weight_from_1"),
+            models.UniqueConstraint(
+                fields=["model_id"],
+                condition=Q(kind=LOCAL),
+                name="inference_pools_local_member_once",
+                violation_error_message="The pool has a local member: change that one.",
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.model_id}/{self.name}"
+
+    def clean(self) -> None:
+        """Raise ValidationError for a server without a URL, or a local member with one."""
+        if self.kind != LOCAL and not self.base_url:
+            raise ValidationError({"base_url": "Write the server's URL, like https://gpu.example:8000/v1."})
+        if self.kind == LOCAL and (self.base_url or self.model_name or self.api_key):
+            raise ValidationError(
+                {"base_url": "The model of this machine has no URL, API key or other name: leave them empty."}
+            )
 
 
 class SettingImport(models.Model):

@@ -37,7 +37,7 @@ class CatalogModel:
 
     error: why it cannot be loaded; the other fields then hold what could be read. parameters, dtype, quantization: of
     its weights, None if unknown. changed_at: Unix time of its last change, 0 without files. base, base_path: id and
-    path of the base model of an adapter. pool: of a remote model.
+    path of the base model of an adapter. pool: of a remote model, or of a local one that is a member.
     """
 
     id: str
@@ -76,14 +76,18 @@ def read_catalog() -> dict[str, CatalogModel]:
             models[model_id] = replace(_read_cached(folder, type_, folder.resolve()), id=model_id)
     for path in _cache.keys() - {model.path for model in models.values()}:
         _cache.pop(path, None)
-    models |= {
-        pool.model_id: CatalogModel(
-            id=pool.model_id, type=REMOTE, context_size=pool.context_size, capabilities=pool.capabilities, pool=pool
-        )
-        for pool in read_pools().values()
-    }
+    models |= {pool.model_id: _pool_model(pool, models.get(pool.model_id)) for pool in read_pools().values()}
     models |= {model.id: _with_base(model, models) for model in models.values() if model.base}
     return dict(sorted(models.items()))
+
+
+def _pool_model(pool: Pool, local: CatalogModel | None) -> CatalogModel:
+    """Return the entry of a pool: that of the local model if it is a member, which hides it otherwise."""
+    if local and pool.local:
+        return replace(local, pool=pool)
+    return CatalogModel(
+        id=pool.model_id, type=REMOTE, context_size=pool.context_size, capabilities=pool.capabilities, pool=pool
+    )
 
 
 def missing_model(model_id: str) -> CatalogModel:

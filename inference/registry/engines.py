@@ -1,8 +1,10 @@
-"""The engine of all models: those of pools run on other servers, all others on this machine, some in replicas.
+"""The engine of all models: those of pools have members, of which one may be local; all others run on this machine.
 
 Import `model_engine`. Its requests are counted, timed and traced.
 """
 
+import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -13,8 +15,11 @@ from inference.engine import (
     EmbeddingRequest,
     EmbeddingResult,
     EngineClient,
+    EngineDied,
+    EngineError,
     GenerationRequest,
     GenerationStream,
+    HostUnavailable,
     InvalidRequest,
     ModelNotLoaded,
     ScoringRequest,
@@ -27,16 +32,20 @@ from inference.local.clients import engine
 from inference.pools.cache import find_pool
 from inference.pools.client import pool_client
 from inference.pools.definitions import Pool, replica_pool
+from inference.pools.overflow import order_members
 from inference.registry.catalog import REMOTE
 from inference.registry.instrumentation import record_request
 from inference.registry.model_status import list_models
 from inference.registry.services import ensure_loaded, find_model
+from shared.api.errors import ApiError
 
 R = TypeVar("R")
 
 REASONING_OPTIONS = ("enable_thinking", "reasoning_effort", "thinking")
 # A model may be evicted between its load and the request: then it is loaded again.
 RETRY_TIMEOUT_SECONDS = 60.0
+LOCAL_WAIT_SECONDS = 0.5  # for a local model that restarts, while other members of its pool could answer
+LOAD_INTERVAL_SECONDS = 5.0  # between loads for requests that other members answer
 # The capabilities of models, any of which a request needs.
 CAPABLE = {
     "text-generation": {"text-generation"},
@@ -57,38 +66,34 @@ class ModelEngine:
         with record_request(model_id) as recorder:
             _check_template_options(model_id, request)
             traced = recorder.propagate(request)
-            if pool := await find_pool(model_id):
-                stream = await pool_client().generate(pool, traced)
-            else:
-                stream = await _run(
-                    model_id,
-                    lambda client: client.generate(model_id, traced),
-                    lambda replicas: pool_client().generate(replicas, traced),
-                )
+            stream = await _run(
+                model_id,
+                lambda client: client.generate(model_id, traced),
+                lambda pool: pool_client().generate(pool, traced),
+                pool=await find_pool(model_id),
+            )
         recorder.follow(stream, is_streamed=not request.coalesce_outputs)
         return stream
 
     async def embed(self, model_id: str, request: EmbeddingRequest) -> EmbeddingResult:
         with record_request(model_id) as recorder:
-            if pool := await find_pool(model_id):
-                result = await pool_client().embed(pool, request)
-            else:
-                result = await _run(
-                    model_id,
-                    lambda client: client.embed(model_id, request),
-                    lambda replicas: pool_client().embed(replicas, request),
-                )
+            result = await _run(
+                model_id,
+                lambda client: client.embed(model_id, request),
+                lambda pool: pool_client().embed(pool, request),
+                pool=await find_pool(model_id),
+            )
         recorder.finish(Usage(result.prompt_tokens, 0))
         return result
 
     async def score(self, model_id: str, request: ScoringRequest) -> ScoringResult:
         with record_request(model_id) as recorder:
-            if await find_pool(model_id):
+            if not await _is_local(model_id):
                 raise await _remote_cannot_score(model_id, request)
             result = await _run(
                 model_id,
                 lambda client: client.score(model_id, request),
-                lambda replicas: pool_client().score(replicas, request),
+                lambda pool: pool_client().score(pool, request),
                 is_scored=True,
             )
         recorder.finish(Usage(result.prompt_tokens, 0, result.cached_tokens))
@@ -104,6 +109,7 @@ class ModelEngine:
 
 
 model_engine = ModelEngine()
+_background_loads: dict[str, asyncio.Task[None]] = {}
 
 
 def _check_template_options(model_id: str, request: GenerationRequest) -> None:
@@ -125,20 +131,22 @@ def _check_template_options(model_id: str, request: GenerationRequest) -> None:
 async def _run(
     model_id: str,
     call: Callable[[EngineClient], Awaitable[R]],
-    call_replicas: Callable[[Pool], Awaitable[R]] | None = None,
+    call_pool: Callable[[Pool], Awaitable[R]] | None = None,
     *,
+    pool: Pool | None = None,
     is_scored: bool = False,
 ) -> R:
-    """Call a model of this machine. Folders and model host are read only if its process does not answer.
+    """Call a model of a pool or of this machine. Folders and model host are read only if its process does not answer.
 
-    call_replicas: calls one of several replicas, by affinity and load; None: any will do.
+    call_pool: calls a member or a replica, by affinity and load; None: any replica will do.
     """
+    if call_pool and pool and pool.local is None:
+        return await call_pool(pool)
     retry_until = time.monotonic() + RETRY_TIMEOUT_SECONDS
     while True:
         try:
-            count = await engine().replicas(model_id) if call_replicas else 1
-            if call_replicas and count > 1:
-                return await call_replicas(replica_pool(model_id, count))
+            if call_pool and (members := await _find_members(model_id, pool)):
+                return await call_pool(members)
             return await call(engine())
         except ModelNotLoaded:
             await find_model(model_id)
@@ -149,6 +157,39 @@ async def _run(
             if "capability" in error.details:
                 raise await _wrong_model(error, is_scored=is_scored) from None
             raise
+
+
+async def _find_members(model_id: str, pool: Pool | None) -> Pool | None:
+    """Return the members that a request may go to, or None for the only process of a model on this machine.
+
+    pool: of the model, with a local member. Without other members that work is waited for that one.
+    """
+    others = pool.remote_members if pool else ()
+    has_others = not all(member.is_draining for member in others)
+    try:
+        async with asyncio.timeout(LOCAL_WAIT_SECONDS if has_others else None):
+            count = await engine().replicas(model_id)
+    except (ModelNotLoaded, EngineDied, HostUnavailable, TimeoutError):
+        if not has_others:
+            raise
+        _load_in_background(model_id)
+        return Pool(model_id, others)
+    if pool and pool.local:
+        return await order_members(pool.local, others, count)
+    return replica_pool(model_id, count) if count > 1 else None
+
+
+def _load_in_background(model_id: str) -> None:
+    """Load a model as a request for it would, while other members answer: if the model host lets requests load it."""
+    if model_id not in _background_loads:
+        task = _background_loads[model_id] = asyncio.get_running_loop().create_task(_try_load(model_id))
+        task.add_done_callback(lambda _: _background_loads.pop(model_id, None))
+
+
+async def _try_load(model_id: str) -> None:
+    with contextlib.suppress(ApiError, EngineError):
+        await ensure_loaded(model_id=model_id)
+    await asyncio.sleep(LOAD_INTERVAL_SECONDS)
 
 
 async def _remote_cannot_score(model_id: str, request: ScoringRequest) -> InvalidRequest:
@@ -172,6 +213,12 @@ async def _wrong_model(error: InvalidRequest, *, is_scored: bool) -> InvalidRequ
     return InvalidRequest(f"{error.message} {hint}", field="model", loaded_models=able)
 
 
+async def _is_local(model_id: str) -> bool:
+    """Return whether a model has no pool, or one with a local member."""
+    pool = await find_pool(model_id)
+    return pool is None or pool.local is not None
+
+
 async def _require_local(model_id: str) -> None:
-    if await find_pool(model_id):
+    if not await _is_local(model_id):
         raise InvalidRequest(f"{model_id} runs on another server, which cannot tokenize for clients.", field="model")

@@ -34,10 +34,14 @@ async def list_models(*, with_members: bool = False) -> list[ModelInfo]:
     catalog = await run_in_db_thread(read_catalog)
     statuses, desired = await _read_statuses() or {}, await _read_desired_ids() or set()
     missing = {model_id: missing_model(model_id) for model_id in (statuses.keys() | desired) - catalog.keys()}
-    remote_models = [_remote_model_info(model, model.pool, with_members) for model in catalog.values() if model.pool]
-    remote_infos = {info.id: info for info in await asyncio.gather(*remote_models)}
+    pool_models = [
+        _pool_model_info(model, model.pool, statuses.get(model.id), with_members)
+        for model in catalog.values()
+        if model.pool
+    ]
+    pool_infos = {info.id: info for info in await asyncio.gather(*pool_models)}
     models = dict(sorted((catalog | missing).items())).values()
-    return [remote_infos.get(model.id) or _model_info(model, statuses.get(model.id)) for model in models]
+    return [pool_infos.get(model.id) or _model_info(model, statuses.get(model.id)) for model in models]
 
 
 async def read_health() -> HealthResponse:
@@ -97,13 +101,19 @@ async def _read_desired_ids() -> set[str] | None:
     return {desired.model_id for desired in desired_states.values() if desired.is_desired}
 
 
-async def _remote_model_info(model: CatalogModel, pool: Pool, with_members: bool) -> ModelInfo:
-    """Return a model of other servers. It is loaded while a member of its pool can take requests."""
+async def _pool_model_info(model: CatalogModel, pool: Pool, local: ModelStatus | None, with_members: bool) -> ModelInfo:
+    """Return a model of other servers. It is loaded while a member of its pool can take requests.
+
+    local: the status of a local model that is a member, which is shown unless it is not loaded and another one answers.
+    """
     states = await read_states(pool.members)
     error = describe_failure(states, with_members=with_members)
     status = ModelStatus(model_id=model.id, state=ModelState.FAILED if error else ModelState.LOADED, error=error)
     reported = min((one.context_size for one in states if one.context_size), default=0)
-    info = replace(_model_info(model, status), context_size=model.context_size or reported)
+    if model.path and (error or (local and local.state in RUNNING_STATES)):
+        info = _model_info(model, local)
+    else:
+        info = replace(_model_info(model, status), context_size=model.context_size or reported)
     if not with_members:
         return info
     return replace(info, members=[PoolMemberInfo(one.member.name, one.state, one.error, one.warning) for one in states])

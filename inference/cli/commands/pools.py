@@ -15,14 +15,14 @@ from inference.engine import EngineError, GenerationRequest, Message, SamplingPa
 from inference.pools import services
 from inference.pools.cache import member_of
 from inference.pools.client import pool_client
-from inference.pools.definitions import Member, Pool, member_name
+from inference.pools.definitions import LOCAL, Member, Pool, default_member_name
 from inference.pools.models import TEXT_GENERATION, PoolMember
 from inference.pools.states import MemberState, check_members, read_states
 from shared.api.errors import ApiError
 
 TEST_TIMEOUT_SECONDS = 60.0
 
-app = typer.Typer(help="Manage pools: models that other servers run.", no_args_is_help=True)
+app = typer.Typer(help="Manage pools: models that other servers run, or that overflow to them.", no_args_is_help=True)
 
 ModelId = Annotated[str, typer.Argument(metavar="MODEL", help="The model's id here.")]
 MemberName = Annotated[str, typer.Argument(metavar="MEMBER", help="The member's name, as `stoa pools list` shows it.")]
@@ -45,16 +45,30 @@ def list_(as_json: JsonOption = False) -> None:
 @app.command()
 def add(
     model: ModelId,
-    base_url: Annotated[str, typer.Argument(help="The server's URL with /v1, as OpenAI's clients take it.")],
-    name: Annotated[str | None, typer.Option(help="The member's name. By default the URL's host and port.")] = None,
+    base_url: Annotated[
+        str, typer.Argument(help="The server's URL with /v1, as OpenAI's clients take it. Not for --kind local.")
+    ] = "",
+    name: Annotated[
+        str | None, typer.Option(help="The member's name. By default the URL's host and port, or local.")
+    ] = None,
     api_key_file: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A file with the server's API key; - reads it from standard input."),
     ] = None,
     model_name: Annotated[str, typer.Option(help="The model's name at the server, if it is not MODEL.")] = "",
     kind: Annotated[
-        str, typer.Option(help="openai, vllm, sglang, transformers, llama.cpp or stoa: what the server understands.")
+        str,
+        typer.Option(
+            help="openai, vllm, sglang, transformers, llama.cpp or stoa: what the server understands. local: the model "
+            "of this machine with the id MODEL."
+        ),
     ] = "openai",
+    max_waiting: Annotated[
+        int,
+        typer.Option(
+            min=0, help="Only for --kind local: requests that may wait there before others go to the other members."
+        ),
+    ] = 0,
     weight: Annotated[int, typer.Option(min=1, help="Share of the requests, relative to other members.")] = 1,
     capability: Annotated[
         list[str] | None,
@@ -67,10 +81,11 @@ def add(
     require_local("pools add")
     member = PoolMember(
         model_id=model,
-        name=name or member_name(base_url),
+        name=name or default_member_name(kind, base_url),
         base_url=base_url,
         model_name=model_name,
         kind=kind,
+        max_waiting=max_waiting,
         weight=weight,
         capabilities=capability or [TEXT_GENERATION],
         context_size=context_size,
@@ -134,7 +149,7 @@ async def _test(member: Member) -> str:
     [state] = await read_states([member], check=True)
     if state.error:
         return state.error
-    if TEXT_GENERATION not in member.model.capabilities:
+    if not (member.is_local or TEXT_GENERATION in member.model.capabilities):
         return state.warning or ""
     request = GenerationRequest(
         request_id="test",
@@ -159,6 +174,7 @@ def _fields(member: PoolMember, state: MemberState) -> dict[str, Any]:
         "kind": member.kind,
         "model_name": state.member.model.name,
         "weight": member.weight,
+        "max_waiting": member.max_waiting if member.kind == LOCAL else None,
         "capabilities": member.capabilities,
         "has_api_key": bool(member.api_key),
         "state": state.state,

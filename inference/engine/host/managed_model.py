@@ -118,9 +118,9 @@ class ManagedModel:
     async def wait_for_socket(self, number: int | None) -> frames.ModelSocket:
         """Return the socket of a replica, or of any that is ready. Raise ModelNotLoaded.
 
-        If the whole model restarts, it waits a short time first.
+        For any, it waits a short time first if the whole model restarts.
         """
-        if self.state is ModelState.LOADING and self.was_loaded:
+        if number is None and self.state is ModelState.LOADING and self.was_loaded:
             await asyncio.wait({self.ready}, timeout=RESTART_WAIT_SECONDS)
         if not self.is_loaded:
             raise self.not_loaded()

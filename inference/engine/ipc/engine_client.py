@@ -79,7 +79,7 @@ class HostClient:
     async def find(self, model_id: str, replica: int | None = None) -> frames.ModelSocket:
         """Return the socket of a replica of a loaded model, by default of any that is ready.
 
-        If all of the model restarts, wait a short time for it.
+        For any, wait a short time if the whole model restarts.
         Raise ModelNotLoaded with `state`, and `retry_after` in seconds while it loads or unloads.
         """
         return await self._call(frames.Find(model_id, replica), frames.ModelSocket)

@@ -15,8 +15,9 @@ KEY = "sk-very-secret"
 LIST = "/admin/inference_pools/poolmember/"
 FIELDS = {
     "model_id": "big", "name": "", "base_url": "http://127.0.0.1:9/v1", "new_api_key": KEY, "model_name": "",
-    "kind": "vllm", "weight": "2", "state": "enabled", "capabilities": ["text-generation"], "context_size": "0",
-    "stream_usage": "on", "connect_timeout": "5", "first_token_timeout": "120", "token_timeout": "60",
+    "kind": "vllm", "max_waiting": "0", "weight": "2", "state": "enabled", "capabilities": ["text-generation"],
+    "context_size": "0", "stream_usage": "on", "connect_timeout": "5", "first_token_timeout": "120",
+    "token_timeout": "60",
 }  # fmt: skip
 
 pytestmark = pytest.mark.django_db
@@ -56,6 +57,20 @@ def test_a_member_is_added_changed_and_removed_and_its_key_is_never_shown(operat
 
     operator.post(f"{LIST}{member.pk}/delete/", {"post": "yes"})
     assert not PoolMember.objects.exists()
+
+
+def test_the_model_of_this_machine_becomes_a_member_with_a_rule(operator: Client):
+    local = FIELDS | {"kind": "local", "base_url": "", "new_api_key": "", "max_waiting": "8"}
+    assert operator.post(f"{LIST}add/", local).status_code == 302
+    member = PoolMember.objects.get()
+    assert (member.name, member_of(member).is_local, member_of(member).max_waiting) == ("local", True, 8)
+
+    operator.post(f"{LIST}{member.pk}/change/", local | {"max_waiting": "3"})
+    member.refresh_from_db()
+    assert member.max_waiting == 3
+    refused = operator.post(f"{LIST}add/", local | {"name": "another"}).content.decode()
+    assert "The pool has a local member" in refused
+    assert PoolMember.objects.count() == 1
 
 
 def test_the_list_says_what_is_wrong_with_a_member(operator: Client):

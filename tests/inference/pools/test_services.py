@@ -92,6 +92,10 @@ def test_a_change_without_a_key_keeps_the_stored_one_and_an_empty_key_removes_it
         ({"capabilities": ["images"]}, "capabilities"),
         ({"capabilities": []}, "capabilities"),
         ({"token_timeout": 0}, "token_timeout"),
+        ({"base_url": ""}, "base_url"),
+        ({"kind": "local"}, "base_url"),  # which has none
+        ({"kind": "local", "base_url": "", "api_key": KEY}, "base_url"),
+        ({"kind": "local", "base_url": "", "max_waiting": -1, "api_key": ""}, "max_waiting"),
         ({}, "name"),  # the second member of this name
     ],
 )
@@ -103,6 +107,32 @@ def test_an_invalid_member_is_refused_by_its_field(change: dict[str, Any], field
 
     assert (refused.value.problem.status, refused.value.problem.details) == (400, {"field": field})
     assert PoolMember.objects.count() == 1
+
+
+def test_a_pool_has_one_local_member():
+    local = {"kind": "local", "base_url": "", "api_key": ""}
+    add(name="local", **local)
+    add()
+    with pytest.raises(ApiError, match="The pool has a local member"):
+        add(name="two", **local)
+    add(model_id="other", name="local", **local)
+
+
+def test_a_pool_hides_the_local_model_unless_that_is_a_member():
+    model = read_catalog()["stoa-describer"]
+    add(model_id="stoa-describer")
+    cache.expire()
+    assert read_catalog()["stoa-describer"].type == "remote"
+
+    add(model_id="stoa-describer", name="local", kind="local", base_url="", api_key="", max_waiting=4)
+    cache.expire()
+    listed = read_catalog()["stoa-describer"]
+    assert listed.pool is not None
+    assert (listed.type, listed.path, listed.capabilities) == (model.type, model.path, model.capabilities)
+    assert [(member.name, member.is_local, member.max_waiting) for member in listed.pool.members] == [
+        ("local", True, 4),
+        ("one", False, 0),
+    ]
 
 
 def test_a_missing_member_is_refused_with_those_that_there_are():
