@@ -20,7 +20,7 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
         bfloat16 in Triton's kernels, and float32 otherwise.
     quantization: `none`, `int8` or `int4`. int8 on the CPU is a quarter of the memory and several times the speed, for
         nearly the same text; encoders take about 70 % of the time, and keep their embeddings in float32. On a GPU it
-        is half of bfloat16's memory at about its speed. int4 is for the Llama family on the CPU: half of int8's
+        is half of bfloat16's memory at about its speed. int4 is for own decoders on the CPU: half of int8's
         memory, with larger differences in the text; embedding and output matrix have eight bits.
     engine: `stoa`, or the name of another engine that runs the model.
     engine_options: its own options with their values, sorted by name.

@@ -10,10 +10,10 @@ from inference.engine.formats.adapter import (
     is_adapter,
     read_adapter,
 )
+from inference.engine.formats.families import AFTER, AROUND, BEFORE, FAMILIES, TEXT_PARTS, WINDOWED_TYPES, Family
 from inference.engine.formats.gguf_header import GGUFHeader, find_gguf, read_gguf_header
 from inference.engine.formats.inspection import (
     CLASSIFIER_SUFFIX,
-    FAMILIES,
     GGUF,
     GGUF_FAMILIES,
     TEXT_GENERATION,
@@ -27,12 +27,18 @@ from inference.engine.formats.safetensors_header import read_safetensors_header
 
 __all__ = [
     "ADAPTER_WEIGHTS",
+    "AFTER",
+    "AROUND",
+    "BEFORE",
     "CLASSIFIER_SUFFIX",
     "FAMILIES",
     "GGUF",
     "GGUF_FAMILIES",
     "TEXT_GENERATION",
+    "TEXT_PARTS",
+    "WINDOWED_TYPES",
     "Adapter",
+    "Family",
     "GGUFHeader",
     "LoadCache",
     "ModelMetadata",

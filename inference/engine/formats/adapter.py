@@ -14,7 +14,9 @@ from inference.engine.formats.model_folder import MAX_CONFIG_BYTES, check_conten
 from inference.engine.formats.safetensors_header import read_safetensors_header
 
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+TARGETS = (
+    "q_proj", "k_proj", "v_proj", "qkv_proj", "o_proj", "gate_proj", "up_proj", "gate_up_proj", "down_proj",
+)  # fmt: skip
 FLOATS = frozenset({"F32", "F16", "BF16"})
 MAX_RANK = 65_536
 MAX_ALPHA = 1e6
@@ -120,7 +122,7 @@ def _modules(shapes: dict[str, list[int]], rank: int) -> tuple[str, ...]:
         if match is None or match["module"].rpartition(".")[2] not in TARGETS:
             raise ModelLoadFailed(
                 f"{ADAPTER_WEIGHTS} has the tensor {name[:120]}, which is not supported. An adapter can change "
-                f"these of a Llama, Mistral, Qwen2 or Qwen3 model: {', '.join(TARGETS)}."
+                f"these matrices of its base: {', '.join(TARGETS)}."
             )
         if len(shape) != 2 or shape[0 if match["factor"] == "A" else 1] != rank:
             raise ModelLoadFailed(f"{name[:120]} has the shape {shape}, which does not have the adapter's rank {rank}.")

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from inference.engine.errors import ModelLoadFailed
+from inference.engine.formats.families import FAMILIES, TEXT_PARTS
 from inference.engine.formats.gguf_header import GGUFHeader, find_gguf, read_gguf_header
 from inference.engine.formats.model_folder import read_model_folder, weight_files
 from inference.engine.formats.safetensors_header import read_safetensors_header
@@ -21,13 +22,6 @@ _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 _HIDDEN = ("hidden_size", "n_embd", "d_model", "dim")
 _CAUSAL_SUFFIXES = ("ForCausalLM", "LMHeadModel")
 CLASSIFIER_SUFFIX = "ForSequenceClassification"
-# Architectures of the same blocks, known from transformers' modelling code. All others run through transformers.
-FAMILIES = {
-    "LlamaForCausalLM": "llama",
-    "MistralForCausalLM": "mistral",
-    "Qwen2ForCausalLM": "qwen2",
-    "Qwen3ForCausalLM": "qwen3",
-}
 # By GGUF's names.
 GGUF_FAMILIES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 _DEFAULT_LABELS = 2  # of transformers
@@ -102,8 +96,15 @@ def _inspect_gguf(file: Path, header: GGUFHeader) -> ModelMetadata:
 
 def _inspect_folder(path: Path, config: dict[str, Any]) -> ModelMetadata:
     text_config = config.get("text_config")
-    config = config | text_config if isinstance(text_config, dict) else config
+    part = TEXT_PARTS.get(_first_architecture(config))
+    if part:
+        config = part.defaults | config
+    if isinstance(text_config, dict):
+        config = config | text_config
+    if part:
+        config["architectures"] = [part.architecture]
     context_size, capabilities = _context_size(config), _capabilities(config)
+    architecture = _first_architecture(config)
     headers = [read_safetensors_header(file) for file in weight_files(path)]
     counts: dict[str, int] = {}
     for header in headers:
@@ -120,7 +121,7 @@ def _inspect_folder(path: Path, config: dict[str, Any]) -> ModelMetadata:
     embedding_values = min(_positive_int(config.get("vocab_size")) * width, parameters)
     return ModelMetadata(
         format=SAFETENSORS,
-        architecture=next((name for name in config["architectures"][:1] if name in FAMILIES), ""),
+        architecture=architecture if architecture in FAMILIES else "",
         size_bytes=sum(file.stat().st_size for file in weight_files(path)),
         context_size=context_size,
         capabilities=capabilities,
@@ -130,6 +131,11 @@ def _inspect_folder(path: Path, config: dict[str, Any]) -> ModelMetadata:
         cache_values=2 * keys_per_token if is_causal else 0,
         embedding_values=0 if is_causal else embedding_values,
     )
+
+
+def _first_architecture(config: dict[str, Any]) -> str:
+    names = config.get("architectures")
+    return names[0] if isinstance(names, list) and names and isinstance(names[0], str) else ""
 
 
 def _context_size(config: dict[str, Any]) -> int:

@@ -22,6 +22,7 @@ from inference.engine.external.engine import ExternalEngine
 from inference.engine.external.launching import launch_engine
 from inference.engine.formats import (
     CLASSIFIER_SUFFIX,
+    WINDOWED_TYPES,
     LoadCache,
     check_digests,
     find_gguf,
@@ -32,12 +33,12 @@ from inference.engine.formats import (
 from inference.engine.formats.gguf_weights import GGUFModel, GGUFTensors, read_gguf
 from inference.engine.model_status import LoadOptions, LoadReport
 from inference.engine.models import FOLDER_VARIABLE, kernels_pending, wait_for_kernels
-from inference.engine.models.checkpoint import read_architecture
+from inference.engine.models.architecture import rope_limit
 from inference.engine.models.classifier import Classifier
 from inference.engine.models.decoders import check_options, open_decoder, read_config, read_model
 from inference.engine.models.embedder import Embedder, position_limit, read_max_length, read_pooling
 from inference.engine.models.encoder import LENGTH_STEP, compute_first_token_only
-from inference.engine.models.linear import packs
+from inference.engine.models.layers.linear import packs
 from inference.engine.models.llama_decoder import LlamaDecoder
 from inference.engine.models.native_decoder import NativeDecoder
 from inference.engine.models.packing import pack_linears
@@ -208,7 +209,7 @@ def _load_causal(
         if load.adapter:
             raise InvalidRequest(f"Adapters run on the engine {STOA}: leave out `engine`.", parameter="engine")
         return _load_external(load, config, tokenizer, emit)
-    limits = _limits(config, has_windows=read_architecture(config) is not None)
+    limits = [*_limits(config, has_windows=config.model_type in WINDOWED_TYPES), *_rope_limits(config)]
     context_size, clamped = _context_size(load.options, limits)
     decoder = open_decoder(source, load.options, context_size, load.cache, load.adapter)
     if isinstance(decoder, TransformersDecoder):
@@ -228,7 +229,8 @@ def _load_causal(
         warning = DEQUANTIZED if decoder.gpu_layers else f"{DEQUANTIZED} {USE_INT8}"
     if load.options.quantization == "int4" and not isinstance(decoder, NativeDecoder):
         warning = NO_INT4
-    if context_size < min([load.options.context_size or DEFAULT_CONTEXT, *_limits(config, has_windows=True)]):
+    limits = [*_limits(config, has_windows=True), *_rope_limits(config)]
+    if context_size < min([load.options.context_size or DEFAULT_CONTEXT, *limits]):
         clamped = f"{WINDOW} {context_size} tokens."
     warning = " ".join(filter(None, (clamped, warning))) or None
     if isinstance(decoder, LlamaDecoder) and not decoder.gpu_layers and kernels_pending():
@@ -240,7 +242,7 @@ def _load_causal(
         cache_dtype=decoder.cache_dtype,
         kernels=decoder.kernels,
         gpu_layers=decoder.gpu_layers,
-        gpu_memory_bytes=decoder.gpu_bytes if isinstance(decoder, LlamaDecoder) else 0,
+        gpu_memory_bytes=decoder.gpu_bytes,
         warning=warning,
     )
     return LoadedModel(report, engine=engine)
@@ -374,6 +376,11 @@ def _limits(config: PreTrainedConfig, *, has_windows: bool = False) -> list[int]
     if "local" in getattr(text, "attention_layers", ()):  # GPT-Neo's name for it
         limits.append(text.window_size)
     return [limit for limit in limits if limit]
+
+
+def _rope_limits(config: PreTrainedConfig) -> list[int]:
+    limit = rope_limit(config)
+    return [limit] if limit else []
 
 
 def _context_size(options: LoadOptions, limits: list[int]) -> tuple[int, str | None]:

@@ -1,109 +1,19 @@
-"""The Llama family's checkpoints: architecture from a configuration, and tensors."""
+"""The checkpoints of families that the engine's own decoders compute."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 from safetensors import safe_open
 from torch import Tensor
-from transformers import PreTrainedConfig
-from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from inference.engine.errors import ModelLoadFailed
-from inference.engine.formats import ADAPTER_WEIGHTS, FAMILIES, factor_name, read_adapter, read_json
+from inference.engine.formats import ADAPTER_WEIGHTS, factor_name, read_adapter, read_json
+from inference.engine.models.architecture import Architecture
 
-ROPE_TYPES = ("default", "linear", "llama3", "yarn")  # their frequencies do not depend on the length
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """Sizes and features of a model of the family.
-
-    frequencies: of rotary positions, [head_dim / 2].
-    rope_scale: factor of cosine and sine.
-    windows: of each layer, the last positions that a token attends to, itself included; 0 is all.
-    """
-
-    vocabulary: int
-    hidden: int
-    intermediate: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    norm_eps: float
-    frequencies: Tensor
-    rope_scale: float
-    qkv_bias: bool
-    output_bias: bool
-    mlp_bias: bool
-    head_norms: bool
-    tied: bool
-    windows: tuple[int, ...]
-
-    @property
-    def qkv_heads(self) -> int:
-        return self.heads + 2 * self.kv_heads
-
-    def truncated(self) -> "Architecture":
-        """Return the architecture with one layer and few tokens, for verification."""
-        return replace(self, layers=1, vocabulary=min(self.vocabulary, 64), windows=self.windows[:1])
-
-
-def read_architecture(config: PreTrainedConfig) -> Architecture | None:
-    """Return the architecture of a configuration, or None if any of it is unknown to this code."""
-    family = FAMILIES.get((config.architectures or [""])[0])
-    rope = config.rope_parameters if family else {}
-    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads if family else 0
-    is_known = (
-        family == config.model_type
-        and config.hidden_act == "silu"
-        and rope.get("rope_type") in ROPE_TYPES
-        and rope.get("partial_rotary_factor", 1.0) == 1.0
-        and head_dim % 2 == 0
-        and config.num_attention_heads % config.num_key_value_heads == 0
-    )
-    if not is_known:
-        return None
-    frequencies, rope_scale = _rope(config, head_dim)
-    bias = bool(getattr(config, "attention_bias", False)) and family in ("llama", "qwen3")
-    return Architecture(
-        vocabulary=config.vocab_size,
-        hidden=config.hidden_size,
-        intermediate=config.intermediate_size,
-        layers=config.num_hidden_layers,
-        heads=config.num_attention_heads,
-        kv_heads=config.num_key_value_heads,
-        head_dim=head_dim,
-        norm_eps=config.rms_norm_eps,
-        frequencies=frequencies,
-        rope_scale=rope_scale,
-        qkv_bias=bias or family == "qwen2",
-        output_bias=bias,
-        mlp_bias=family == "llama" and bool(config.mlp_bias),
-        head_norms=family == "qwen3",
-        tied=bool(config.tie_word_embeddings),
-        windows=_windows(config),
-    )
-
-
-def _windows(config: PreTrainedConfig) -> tuple[int, ...]:
-    """Return the window of each layer. Without types of layers, a window is that of all."""
-    window = getattr(config, "sliding_window", None) or 0
-    types = getattr(config, "layer_types", None) or ["sliding_attention"] * config.num_hidden_layers
-    return tuple(window if kind == "sliding_attention" else 0 for kind in types)
-
-
-def _rope(config: PreTrainedConfig, head_dim: int) -> tuple[Tensor, float]:
-    kind = config.rope_parameters["rope_type"]
-    if kind != "default":
-        frequencies, scale = ROPE_INIT_FUNCTIONS[kind](config, torch.device("cpu"))
-        return frequencies, float(scale)
-    exponents = torch.arange(0, head_dim, 2, dtype=torch.float) / head_dim
-    return 1.0 / (config.rope_parameters["rope_theta"] ** exponents), 1.0
 
 
 @dataclass(frozen=True)
@@ -130,17 +40,20 @@ class Matrix:
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """Weights of one layer: gate and up in one matrix. Norms are float32.
+    """Weights of one layer: gate and up in one matrix. Norms are float32, and None where the family has none.
 
     qkv: queries, keys and values in one matrix, or in three if their blocks differ.
+    query_norm, key_norm: of each head, [head_dim], or of all together, [heads * head_dim].
     """
 
     qkv: Sequence[Matrix]
     output: Matrix
     gate_up: Matrix
     down: Matrix
-    attention_norm: Tensor
-    mlp_norm: Tensor
+    attention_norm: Tensor | None
+    attention_output_norm: Tensor | None
+    mlp_norm: Tensor | None
+    mlp_output_norm: Tensor | None
     query_norm: Tensor | None
     key_norm: Tensor | None
 
@@ -166,23 +79,29 @@ class Tensors(Protocol):
 
 
 class FolderTensors:
-    """Tensors of a folder's safetensors files. They are memory-mapped: only a copy of a tensor takes memory."""
+    """Tensors of a folder's safetensors files. They are memory-mapped: only a copy of a tensor takes memory.
+
+    Those of the text part of a model with images have the names that they have in a model of text alone.
+    """
 
     def __init__(self, folder: Path) -> None:
         index = folder / "model.safetensors.index.json"
         names = set(read_json(index)["weight_map"].values()) if index.exists() else {"model.safetensors"}
         files = [safe_open(folder / name, framework="pt") for name in sorted(names)]
-        self._files: dict[str, Any] = {key: file for file in files for key in _names(file)}
+        self._places: dict[str, tuple[Any, str]] = {
+            _text_name(name): (file, name) for file in files for name in _names(file)
+        }
 
     def __contains__(self, name: str) -> bool:
-        return name in self._files
+        return name in self._places
 
     def shape(self, name: str) -> list[int]:
-        return list(self._files[name].get_slice(name).get_shape())
+        file, stored = self._places[name]
+        return list(file.get_slice(stored).get_shape())
 
     def tensor(self, name: str, rows: int | None = None) -> Tensor:
-        file = self._files[name]
-        tensor: Tensor = file.get_tensor(name) if rows is None else file.get_slice(name)[:rows]
+        file, stored = self._places[name]
+        tensor: Tensor = file.get_tensor(stored) if rows is None else file.get_slice(stored)[:rows]
         return tensor
 
     def kind(self, name: str) -> None:
@@ -243,6 +162,11 @@ class AdaptedTensors:
         return self._products.get(name)
 
 
+def _text_name(name: str) -> str:
+    """Return a tensor's name in a model of text alone. Transformers has written both prefixes."""
+    return name.removeprefix("language_model.").replace("model.language_model.", "model.", 1)
+
+
 def _names(file: Any) -> list[str]:
     names: list[str] = file.keys()
     return names
@@ -288,7 +212,7 @@ class Checkpoint:
         return blocks or Matrix(self._tensor(name, self.architecture.vocabulary))
 
     def norm(self) -> Tensor:
-        return self._tensor("model.norm.weight").float()
+        return self._norm("model.norm")
 
     def layers(self, kinds: Collection[str] = ()) -> Iterator[LayerWeights]:
         """Yield the weights of each layer. Matrices of these kinds of GGUF blocks stay as they are in the file."""
@@ -309,16 +233,26 @@ class Checkpoint:
 
     def _layer(self, prefix: str, kinds: Collection[str]) -> LayerWeights:
         attention, mlp, of = f"{prefix}.self_attn", f"{prefix}.mlp", self.architecture
+        names, has_head_norms = of.family.norms, of.family.query_key_norms != "none"
+        qkv, gate_up = _matrix_names(of)
         return LayerWeights(
-            qkv=self._qkv([f"{attention}.{kind}_proj" for kind in "qkv"], kinds),
+            qkv=self._qkv([f"{prefix}.{name}" for name in qkv], kinds),
             output=self._fused([f"{attention}.o_proj"], bias=of.output_bias, kinds=kinds),
-            gate_up=self._fused([f"{mlp}.gate_proj", f"{mlp}.up_proj"], bias=of.mlp_bias, kinds=kinds),
+            gate_up=self._fused([f"{prefix}.{name}" for name in gate_up], bias=of.mlp_bias, kinds=kinds),
             down=self._fused([f"{mlp}.down_proj"], bias=of.mlp_bias, kinds=kinds),
-            attention_norm=self._tensor(f"{prefix}.input_layernorm.weight").float(),
-            mlp_norm=self._tensor(f"{prefix}.post_attention_layernorm.weight").float(),
-            query_norm=self._tensor(f"{attention}.q_norm.weight").float() if of.head_norms else None,
-            key_norm=self._tensor(f"{attention}.k_norm.weight").float() if of.head_norms else None,
+            attention_norm=self._layer_norm(prefix, names.attention),
+            attention_output_norm=self._layer_norm(prefix, names.attention_output),
+            mlp_norm=self._layer_norm(prefix, names.mlp),
+            mlp_output_norm=self._layer_norm(prefix, names.mlp_output),
+            query_norm=self._norm(f"{attention}.q_norm") if has_head_norms else None,
+            key_norm=self._norm(f"{attention}.k_norm") if has_head_norms else None,
         )
+
+    def _layer_norm(self, prefix: str, name: str) -> Tensor | None:
+        return self._norm(f"{prefix}.{name}") if name else None
+
+    def _norm(self, name: str) -> Tensor:
+        return self._tensor(f"{name}.weight").float() + self.architecture.family.norm_offset
 
     def _qkv(self, names: list[str], kinds: Collection[str]) -> list[Matrix]:
         """Return one matrix, or three if a file has blocks of these kinds for each, but not the same."""
@@ -356,35 +290,46 @@ class Checkpoint:
     def _expected(self) -> Iterator[tuple[str, list[int]]]:
         """Yield the names and shapes of the configuration's tensors."""
         of = self.architecture
-        queries, keys = of.heads * of.head_dim, of.kv_heads * of.head_dim
         yield "model.embed_tokens.weight", [self._rows, of.hidden]
         if not of.tied:
             yield "lm_head.weight", [self._rows, of.hidden]
         for layer in range(of.layers):
             prefix = f"model.layers.{layer}"
-            for name, outputs, inputs, bias in (
-                ("self_attn.q_proj", queries, of.hidden, of.qkv_bias),
-                ("self_attn.k_proj", keys, of.hidden, of.qkv_bias),
-                ("self_attn.v_proj", keys, of.hidden, of.qkv_bias),
-                ("self_attn.o_proj", of.hidden, queries, of.output_bias),
-                ("mlp.gate_proj", of.intermediate, of.hidden, of.mlp_bias),
-                ("mlp.up_proj", of.intermediate, of.hidden, of.mlp_bias),
-                ("mlp.down_proj", of.hidden, of.intermediate, of.mlp_bias),
-            ):
+            for name, outputs, inputs, bias in _matrices(of):
                 yield f"{prefix}.{name}.weight", [outputs, inputs]
                 if bias:
                     yield f"{prefix}.{name}.bias", [outputs]
-            if of.head_norms:
-                yield f"{prefix}.self_attn.q_norm.weight", [of.head_dim]
-                yield f"{prefix}.self_attn.k_norm.weight", [of.head_dim]
-            yield f"{prefix}.input_layernorm.weight", [of.hidden]
-            yield f"{prefix}.post_attention_layernorm.weight", [of.hidden]
+            if of.family.query_key_norms != "none":
+                is_each = of.family.query_key_norms == "head"
+                yield f"{prefix}.self_attn.q_norm.weight", [of.head_dim * (1 if is_each else of.heads)]
+                yield f"{prefix}.self_attn.k_norm.weight", [of.head_dim * (1 if is_each else of.kv_heads)]
+            for name in filter(None, astuple(of.family.norms)):
+                yield f"{prefix}.{name}.weight", [of.hidden]
         yield "model.norm.weight", [of.hidden]
 
     @property
     def _rows(self) -> int:
         """Return the number of tokens in the embedding tensors."""
         return self.architecture.vocabulary
+
+
+def _matrix_names(of: Architecture) -> tuple[list[str], list[str]]:
+    """Return the names of a layer's matrices of queries, keys and values, and of gate and up."""
+    if of.family.is_fused:
+        return ["self_attn.qkv_proj"], ["mlp.gate_up_proj"]
+    return [f"self_attn.{kind}_proj" for kind in "qkv"], ["mlp.gate_proj", "mlp.up_proj"]
+
+
+def _matrices(of: Architecture) -> Iterator[tuple[str, int, int, bool]]:
+    """Yield the name, outputs and inputs of each matrix of a layer, and whether it has a bias."""
+    qkv, gate_up = _matrix_names(of)
+    queries, keys = of.heads * of.head_dim, of.kv_heads * of.head_dim
+    for name, outputs in zip(qkv, [queries + 2 * keys] if of.family.is_fused else [queries, keys, keys], strict=True):
+        yield name, outputs, of.hidden, of.qkv_bias
+    yield "self_attn.o_proj", of.hidden, queries, of.output_bias
+    for name in gate_up:
+        yield name, of.intermediate * 2 // len(gate_up), of.hidden, of.mlp_bias
+    yield "mlp.down_proj", of.hidden, of.intermediate, of.mlp_bias
 
 
 def _below_each_other(products: Sequence[LowRank | None], outputs: Sequence[int]) -> LowRank | None:

@@ -1,4 +1,4 @@
-"""The decoder of a causal model: the Llama family's own, or transformers' code for other architectures."""
+"""The decoder of a causal model: one of the engine's own, or transformers' code for other architectures."""
 
 import ctypes
 from pathlib import Path
@@ -9,18 +9,29 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from inference.engine.errors import InvalidRequest, ModelLoadFailed
-from inference.engine.formats import LoadCache
+from inference.engine.formats import FAMILIES, TEXT_PARTS, LoadCache
 from inference.engine.formats.gguf_weights import GGUFModel
 from inference.engine.formats.int4 import Int4Tensors
 from inference.engine.model_status import LoadOptions
-from inference.engine.models.checkpoint import AdaptedTensors, Checkpoint, FolderTensors, Tensors, read_architecture
-from inference.engine.models.llama_family import DTYPES, EXACT_TOLERANCE, FamilyDecoder, open_family_decoder
+from inference.engine.models.architecture import read_architecture
+from inference.engine.models.checkpoint import AdaptedTensors, Checkpoint, FolderTensors, Tensors
+from inference.engine.models.interface import TokenSpan
+from inference.engine.models.layers.linear import packs
+from inference.engine.models.llama_family import (
+    DTYPES,
+    EXACT_TOLERANCE,
+    GPU,
+    GPU_DTYPES,
+    ROUNDED_TOLERANCE,
+    FamilyDecoder,
+    open_family_decoder,
+)
+from inference.engine.models.packing import pack_linears
 from inference.engine.models.reference import verify
 from inference.engine.models.transformers_decoder import TransformersDecoder
 
 QUANTIZATIONS = ("none", "int8", "int4")
 CACHE_DTYPES = ("auto", "float32")
-ADAPTED_FAMILIES = "only those of Llama, Mistral, Qwen2 and Qwen3"
 
 
 def check_options(options: LoadOptions) -> None:
@@ -53,18 +64,14 @@ def open_decoder(
         tensors = Int4Tensors(tensors)
     if adapter:
         if architecture is None or isinstance(tensors, dict):
-            raise ModelLoadFailed(f"Adapters of {config.model_type} models are not supported: {ADAPTED_FAMILIES}.")
+            names = ", ".join(family.name for family in FAMILIES.values())
+            raise ModelLoadFailed(f"Adapters of {config.model_type} models are not supported, only those of {names}.")
         tensors = AdaptedTensors(tensors, adapter)
     checkpoint = Checkpoint(tensors, architecture) if architecture and not isinstance(tensors, dict) else None
     try:
         if checkpoint is None or (checkpoint.architecture.tied and checkpoint.has_own_head()):
             if adapter:
                 raise ModelLoadFailed("The base model ties its output matrix to the input and has one of its own too.")
-            if architecture and any(0 < window < context_size for window in architecture.windows):
-                raise ModelLoadFailed(
-                    "This model has a sliding window and an output matrix beside tied embeddings, so it is computed up "
-                    f"to the window only: load it with `context_size` {min(filter(None, architecture.windows))}."
-                )
             return _open_transformers_decoder(source, config, options, context_size)
         return open_family_decoder(config, checkpoint, options, context_size, cache)
     finally:
@@ -78,30 +85,94 @@ def _release_freed_memory() -> None:
 
 
 def read_config(source: Path | GGUFModel) -> PreTrainedConfig:
-    """Return transformers' configuration of a folder or a GGUF file."""
+    """Return transformers' configuration of a folder or a GGUF file.
+
+    Of a model with images it is that of its text part, if an own decoder computes it.
+    """
     if isinstance(source, GGUFModel):
         return source.config
     config: PreTrainedConfig = AutoConfig.from_pretrained(str(source), local_files_only=True, trust_remote_code=False)
-    return config
+    part = TEXT_PARTS.get((config.architectures or [""])[0])
+    if part is None:
+        return config
+    text: PreTrainedConfig = config.get_text_config()
+    text.architectures, text.tie_word_embeddings = [part.architecture], config.tie_word_embeddings
+    text.eos_token_id = getattr(config, "eos_token_id", None) or text.eos_token_id
+    return text if read_architecture(text) else config
 
 
 def _open_transformers_decoder(
     source: Path | GGUFModel, config: PreTrainedConfig, options: LoadOptions, context_size: int
 ) -> TransformersDecoder:
     architecture = (config.architectures or [config.model_type])[0]
-    for name, value, only in (
-        ("quantization", options.quantization, "none"),
-        ("dtype", options.dtype.replace("auto", "float32"), "float32"),
-    ):
-        if value != only:
-            raise InvalidRequest(f"`{name}` must be {only} for {architecture}.", parameter=name)
-    model = _dequantized(source) if isinstance(source, GGUFModel) else read_model(AutoModelForCausalLM, source)
+    is_on_gpu = _runs_on_gpu(config, options, architecture)
+    dtype = _weight_type(options, architecture, is_on_gpu=is_on_gpu)
+    model: Any = _dequantized(source) if isinstance(source, GGUFModel) else read_model(AutoModelForCausalLM, source)
+    if model.config.model_type != config.model_type:  # it has images, too, and its code does not take these windows
+        raise ModelLoadFailed("The model ties its output matrix to the input and has one of its own too.")
+    if is_on_gpu:
+        model = model.to(GPU, dtype)
     decoder = TransformersDecoder(model, slots=options.max_sequences, context_size=context_size)
+    tolerance = EXACT_TOLERANCE if model.dtype == torch.float32 else ROUNDED_TOLERANCE
     try:
-        verify(decoder, model, slots=options.max_sequences, tolerance=EXACT_TOLERANCE)
+        verify(decoder, model, slots=options.max_sequences, tolerance=tolerance)
+    except torch.OutOfMemoryError:
+        raise
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
         raise ModelLoadFailed(f"{architecture} does not run on this engine ({error}). Use another model.") from error
-    return decoder
+    if is_on_gpu or _pack(model, decoder, dtype):
+        return decoder
+    if dtype != torch.float32:
+        raise InvalidRequest(
+            f"The matrices of {architecture} cannot be packed: leave out `dtype` and `quantization`.",
+            parameter="quantization" if dtype == torch.int8 else "dtype",
+        )
+    model = _dequantized(source) if isinstance(source, GGUFModel) else read_model(AutoModelForCausalLM, source)
+    return TransformersDecoder(model, slots=options.max_sequences, context_size=context_size)
+
+
+def _pack(model: PreTrainedModel, decoder: TransformersDecoder, dtype: torch.dtype) -> bool:
+    """Pack the weights. Return whether the model still runs, with nearly the same logits: its code may read weights."""
+    probe = [TokenSpan(0, 0, [0, 1, 2], all_logits=True)]
+    expected = decoder.run(probe)
+    saved_bytes = pack_linears(model, dtype)
+    if dtype != torch.float32 and not saved_bytes:
+        return False
+    try:
+        difference = (decoder.run(probe) - expected).abs().max()
+    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
+        return False
+    tolerance = EXACT_TOLERANCE if dtype == torch.float32 else ROUNDED_TOLERANCE
+    return bool(difference <= tolerance * expected.abs().max())
+
+
+def _runs_on_gpu(config: PreTrainedConfig, options: LoadOptions, architecture: str) -> bool:
+    """Return whether transformers' code computes the model on the GPU. It does not split layers."""
+    if not options.gpu_layers or not torch.cuda.is_available():
+        return False
+    layers = config.get_text_config().num_hidden_layers
+    if options.gpu_layers < layers:
+        raise InvalidRequest(
+            f"{architecture} runs on one device: `gpu_layers` must be 0, or {layers} or more.", parameter="gpu_layers"
+        )
+    return True
+
+
+def _weight_type(options: LoadOptions, architecture: str, *, is_on_gpu: bool) -> torch.dtype:
+    """Return the type of weights in transformers' code. Raise InvalidRequest for one that it does not have."""
+    quantizations = ("none",) if is_on_gpu else ("none", "int8")
+    if options.quantization not in quantizations:
+        allowed = " or ".join(quantizations)
+        raise InvalidRequest(f"`quantization` must be {allowed} for {architecture}.", parameter="quantization")
+    if is_on_gpu:
+        return GPU_DTYPES[options.dtype]
+    dtype = torch.int8 if options.quantization == "int8" else DTYPES[options.dtype]
+    if dtype != torch.float32 and not packs(dtype):
+        name, kind = ("quantization", "int8") if dtype == torch.int8 else ("dtype", "bfloat16")
+        raise InvalidRequest(
+            f"This processor has no {kind} kernels for {architecture}: leave out `{name}`.", parameter=name
+        )
+    return dtype
 
 
 def _dequantized(source: GGUFModel) -> PreTrainedModel:

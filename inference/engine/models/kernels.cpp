@@ -1,4 +1,4 @@
-// One step of the Llama family on the CPU: all rows of a step through all layers in one call.
+// One step of Llama and families like it on the CPU: all rows of a step through all layers in one call.
 //
 // Every number is summed in an order that depends on nothing but the matrix: over inputs one after the other, over
 // keys one after the other. A row's result is therefore the same to the last bit whatever the other rows are, however
@@ -82,6 +82,18 @@ inline Vec exponential(Vec x) {
     const Vec power = reinterpret_cast<Vec>((whole + 127) << 23);
     return x < -87.0f ? Vec{} : p * power;
 }
+
+// The hyperbolic tangent, within 1e-7.
+inline Vec tangent(Vec x) {
+    const Vec power = exponential((x < 0.0f ? x : -x) * 2.0f);
+    const Vec size = (1.0f - power) / (1.0f + power);
+    return x < 0.0f ? -size : size;
+}
+inline Vec capped(Vec x, float cap) { return tangent(x / cap) * cap; }
+
+inline Vec silu(Vec x) { return x / (exponential(x < -88.0f ? Vec{} + 88.0f : -x) + 1.0f); }
+// By its approximation with the hyperbolic tangent.
+inline Vec gelu(Vec x) { return x * 0.5f * (tangent(0.79788456080286536f * (x + 0.044715f * x * x * x)) + 1.0f); }
 
 // Threads that help with a step. They sleep between steps. Within one they look for work without sleeping, and the
 // caller waits for those only who took some: a helper that the system has put aside holds nobody up.
@@ -182,8 +194,10 @@ struct Matrix {
 struct Layer {
     Matrix qkv, key, value;   // key and value have no outputs if qkv has theirs
     Matrix output, gate, up, down;
-    const float *attention_norm, *mlp_norm, *query_norm, *key_norm;
+    const float *attention_norm, *attention_output_norm, *mlp_norm, *mlp_output_norm;  // null: there is none
+    const float *query_norm, *key_norm;
     void *keys, *values;      // floats or halves
+    const float *cosine, *sine;  // [context][rotated / 2], null without rotary positions
     int32_t window, unused;   // positions that a query attends to, its own included; 0: all
 };
 
@@ -193,9 +207,15 @@ struct Model {
     int32_t embedding_kind;
     const Layer *layer;
     const void *embedding;    // rows of tokens, or the packed head
-    const float *norm, *cosine, *sine;
+    const float *norm;
     Matrix head;
-    int32_t half_cache, unused;
+    int32_t half_cache;
+    int32_t rotated;          // numbers of a head, its first ones
+    int32_t activation;       // 0: silu, 1: gelu
+    int32_t row_norms;        // query and key norms are of all heads together
+    float query_scalar;       // scores are divided by its root
+    float attention_cap, logit_cap;  // 0: none
+    float logit_divisor, embedding_scale, residual_scale;
 };
 
 // `groups` are rows of one slot that follow each other, at most QUERIES queries of a key head together.
@@ -638,7 +658,7 @@ struct Runner {
     const Model model;
     Pool pool;
     Input input;
-    std::vector<float> stream, states, attended, active;
+    std::vector<float> stream, states, attended, active, branch;
     std::vector<std::vector<float>> row, scores;
 
     explicit Runner(const Model &from) : model(from), pool(from.threads), row(from.threads), scores(from.threads) {
@@ -659,7 +679,12 @@ struct Runner {
         grow(states, step.rows * wide());
         grow(attended, step.rows * joined());
         grow(active, step.rows * inner());
-        pool.each(step.rows, [&](int at, int) { embed(step.tokens[at], &stream[at * hidden()]); });
+        pool.each(step.rows, [&](int at, int) {
+            float *to = &stream[at * hidden()];
+            embed(step.tokens[at], to);
+            if (model.embedding_scale != 1)
+                for (int k = 0; k < model.hidden; k++) to[k] *= model.embedding_scale;
+        });
         for (int index = 0; index < model.layers; index++) layer(step, model.layer[index]);
         give(step);
         pool.end();
@@ -737,7 +762,7 @@ struct Runner {
             for (int at = input.first(tile); at < input.first(tile + 1); at++) {
                 const float *values = from + stride * (which ? which[at] : at);
                 if (norm) {
-                    normalise(values, norm, row[thread].data());
+                    normalise(values, norm, row[thread].data(), model.hidden);
                     values = row[thread].data();
                 }
                 input.take(tile, at, values, kind);
@@ -746,14 +771,15 @@ struct Runner {
         });
     }
 
-    void normalise(const float *from, const float *weight, float *to) const {
+    // `to` may be `from`.
+    void normalise(const float *from, const float *weight, float *to, int size) const {
         Vec squares{};
         long k = 0;
-        for (; k + W <= model.hidden; k += W) squares = fused(load(from + k), load(from + k), squares);
+        for (; k + W <= size; k += W) squares = fused(load(from + k), load(from + k), squares);
         float sum = added(squares);
-        for (; k < model.hidden; k++) sum += from[k] * from[k];
-        const float scale = 1 / std::sqrt(sum / model.hidden + model.norm_eps);
-        for (k = 0; k < model.hidden; k++) to[k] = from[k] * scale * weight[k];
+        for (; k < size; k++) sum += from[k] * from[k];
+        const float scale = 1 / std::sqrt(sum / size + model.norm_eps);
+        for (k = 0; k < size; k++) to[k] = from[k] * scale * weight[k];
     }
 
     void layer(const Step &step, const Layer &of) {
@@ -771,28 +797,46 @@ struct Runner {
             if (model.half_cache) attend<uint16_t>(step, of, group, kv_head, scores[thread].data());
             else attend<float>(step, of, group, kv_head, scores[thread].data());
         });
-        auto add = [&](int at, int place, Vec y) {
-            float *to = &stream[at * hidden() + place];
-            store(to, load(to) + y);
-        };
         prepare(of.output, attended.data(), joined(), step.rows, nullptr);
-        product(pool, of.output, nullptr, input, add);
+        add(step, of.output, of.attention_output_norm);
         prepare(of.gate, stream.data(), hidden(), step.rows, of.mlp_norm);
         product(pool, of.gate, &of.up, input, [&](int at, int place, Vec gate, Vec lift) {
-            const Vec negative = gate < -88.0f ? Vec{} + 88.0f : -gate;
-            store(&active[at * inner() + place], gate / (exponential(negative) + 1.0f) * lift);
+            store(&active[at * inner() + place], (model.activation ? gelu(gate) : silu(gate)) * lift);
         });
         prepare(of.down, active.data(), inner(), step.rows, nullptr);
-        product(pool, of.down, nullptr, input, add);
+        add(step, of.down, of.mlp_output_norm);
+    }
+
+    // Adds a product to the stream, through a norm where there is one.
+    void add(const Step &step, const Matrix &m, const float *norm) {
+        if (!norm) {
+            product(pool, m, nullptr, input, [&](int at, int place, Vec y) {
+                float *to = &stream[at * hidden() + place];
+                store(to, load(to) + y * model.residual_scale);
+            });
+            return;
+        }
+        grow(branch, step.rows * hidden());
+        product(pool, m, nullptr, input, [&](int at, int place, Vec y) { store(&branch[at * hidden() + place], y); });
+        pool.each(step.rows, [&](int at, int) {
+            float *from = &branch[at * hidden()], *to = &stream[at * hidden()];
+            normalise(from, norm, from, model.hidden);
+            for (int k = 0; k < model.hidden; k++) to[k] += from[k] * model.residual_scale;
+        });
     }
 
     // Turns queries and keys by their position, and remembers keys and values.
     void place(const Layer &of, int slot, int position, float *row) const {
-        const int dim = model.dim, half = dim / 2;
-        const float *cosine = model.cosine + long(position) * half, *sine = model.sine + long(position) * half;
+        const int dim = model.dim, half = of.cosine ? model.rotated / 2 : 0;
+        const float *cosine = of.cosine + long(position) * half, *sine = of.sine + long(position) * half;
+        if (of.query_norm && model.row_norms) {
+            float *keys = row + model.heads * dim;
+            normalise(row, of.query_norm, row, model.heads * dim);
+            normalise(keys, of.key_norm, keys, model.kv_heads * dim);
+        }
         for (int head = 0; head < model.heads + model.kv_heads; head++) {
             float *low = row + head * dim, *high = low + half;
-            if (of.query_norm) normalise_head(low, head < model.heads ? of.query_norm : of.key_norm);
+            if (of.query_norm && !model.row_norms) normalise_head(low, head < model.heads ? of.query_norm : of.key_norm);
             for (int i = 0; i < half; i++) {
                 const float a = low[i], b = high[i];
                 low[i] = a * cosine[i] - b * sine[i];
@@ -855,6 +899,12 @@ struct Runner {
         long key = begin;
         for (; key + MANY * W <= end; key += MANY * W) score<Q, MANY>(query, keys + key * model.dim, scores + key, stride);
         for (; key < end; key += W) score<Q, 1>(query, keys + key * model.dim, scores + key, stride);
+        if (model.attention_cap)
+            for (int q = 0; q < Q; q++)
+                for (key = begin; key < end; key += W) {
+                    float *some = scores + q * stride + key;
+                    store(some, capped(load(some), model.attention_cap));
+                }
         for (int q = 0; q < Q; q++) soften(scores + q * stride, begin, starts[q], ends[q], end);
         constexpr int WIDE = W == 8 ? 2 : Q <= 4 ? 4 : 2;
         long place = 0;
@@ -864,7 +914,7 @@ struct Runner {
 
     template <int Q, int N, class Number>
     void score(const float *const *query, const Number *keys, float *scores, long stride) const {
-        const float scale = 1 / std::sqrt(float(model.dim));
+        const float scale = 1 / std::sqrt(model.query_scalar);
         const long block = long(model.dim) * W;
         Vec sum[Q][N] = {};
         for (int i = 0; i < model.dim; i++)
@@ -916,7 +966,10 @@ struct Runner {
         if (!step.wanted) return;
         const long stride = up(model.vocabulary, W);
         prepare(model.head, stream.data(), hidden(), step.wanted, model.norm, step.wanted_rows);
-        product(pool, model.head, nullptr, input, [&](int at, int place, Vec y) { store(step.logits + at * stride + place, y); });
+        product(pool, model.head, nullptr, input, [&](int at, int place, Vec y) {
+            if (model.logit_divisor != 1) y = y / model.logit_divisor;
+            store(step.logits + at * stride + place, model.logit_cap ? capped(y, model.logit_cap) : y);
+        });
     }
 };
 

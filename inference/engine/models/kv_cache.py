@@ -82,38 +82,15 @@ class SlotCache:
         return sum(tensor.nbytes for pair in self._layers.values() for tensor in pair)
 
 
-class PrefillView(Cache):
-    """The cache of a forward pass over a chunk of one prompt: positions `start` to `start + tokens` of one slot."""
+class SpanView(Cache):
+    """The cache of a forward pass over spans of as many tokens each, in slots that are distinct and ascending."""
 
-    def __init__(self, cache: SlotCache, slot: int, start: int) -> None:
+    def __init__(self, cache: SlotCache, slots: list[int], starts: list[int], tokens: int) -> None:
         super().__init__(layers=[])
         self._cache = cache
-        self._slot = slot
-        self._start = start
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
-    ) -> tuple[Tensor, Tensor]:
-        """Write the chunk, [1, heads, tokens, dim]. Return the slot's keys and values up to its end."""
-        keys, values = self._cache.layer(layer_idx, key_states, value_states)
-        slot, end = self._slot, self._start + key_states.shape[2]
-        keys[slot, :, self._start : end] = key_states[0]
-        values[slot, :, self._start : end] = value_states[0]
-        return keys[slot : slot + 1, :, :end], values[slot : slot + 1, :, :end]
-
-    def get_seq_length(self, layer_idx: int = 0) -> int:
-        return self._start
-
-
-class DecodeView(Cache):
-    """The cache of a forward pass over one token in each of several slots. `slots` are distinct and ascending."""
-
-    def __init__(self, cache: SlotCache, slots: list[int], positions: list[int]) -> None:
-        super().__init__(layers=[])
-        self._cache = cache
-        self._slots = torch.tensor(slots)
-        self._positions = torch.tensor(positions)
-        self.length = max(positions) + 1
+        self._slots, self._tokens = torch.tensor(slots), tokens
+        self.positions = torch.tensor(starts)[:, None] + torch.arange(tokens)
+        self.length = max(starts) + tokens
         # Adjacent slots are read in place; others are copied.
         adjacent = slots[-1] - slots[0] == len(slots) - 1
         self._rows = slice(slots[0], slots[-1] + 1) if adjacent else self._slots
@@ -121,11 +98,11 @@ class DecodeView(Cache):
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Write a token per slot, [slots, heads, 1, dim]. Return the slots up to the longest sequence's end."""
+        """Write the spans, [spans, heads, tokens, dim]. Return the slots up to the end of the longest sequence."""
         keys, values = self._cache.layer(layer_idx, key_states, value_states)
-        keys[self._slots, :, self._positions] = key_states[:, :, 0]
-        values[self._slots, :, self._positions] = value_states[:, :, 0]
+        keys[self._slots[:, None], :, self.positions] = key_states.transpose(1, 2)
+        values[self._slots[:, None], :, self.positions] = value_states.transpose(1, 2)
         return keys[self._rows, :, : self.length], values[self._rows, :, : self.length]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        return self.length - 1
+        return self.length - self._tokens

@@ -1,4 +1,4 @@
-"""The decoders of the Llama family: choice of kernels, devices and threads, verified against transformers."""
+"""The decoders of Llama and families like it: choice of kernels, devices and threads, verified against transformers."""
 
 import ctypes
 import logging
@@ -21,8 +21,9 @@ from inference.engine.models.checkpoint import Checkpoint
 from inference.engine.models.cuda_graphs import GraphRecorder
 from inference.engine.models.interface import Decoder, TokenSpan
 from inference.engine.models.kernel_build import compiled_kernels
-from inference.engine.models.linear import linear_maker
-from inference.engine.models.llama_decoder import CPU, LlamaDecoder, MakeStack, Placement
+from inference.engine.models.layers.interface import CPU, MakeStack, Placement
+from inference.engine.models.layers.linear import linear_maker
+from inference.engine.models.llama_decoder import LlamaDecoder
 from inference.engine.models.native_decoder import NativeDecoder
 from inference.engine.models.reference import first_layer, verify
 from inference.engine.processors import physical_cores, thread_counts
@@ -116,7 +117,7 @@ def make_decoder(
             slots=slots,
             context_size=context_size,
             record=GraphRecorder() if on_gpu else None,
-            make_stack=_fused_stack(options, slots=slots, context_size=context_size) if on_gpu else None,
+            make_stack=_fused_stack(checkpoint, options, slots=slots, context_size=context_size) if on_gpu else None,
         )
     keeps_blocks = options.quantization == "int4" or (options.dtype == "auto" and options.quantization == "none")
     is_rounded = options.quantization == "int8" or (keeps_blocks and checkpoint.is_quantized)
@@ -144,7 +145,7 @@ def placements(layers: int, gpu_layers: int, options: LoadOptions) -> list[Place
     return on_cpu + [Placement(GPU, linear_maker(GPU_DTYPES[options.dtype], GPU))] * gpu_layers
 
 
-def _fused_stack(options: LoadOptions, *, slots: int, context_size: int) -> MakeStack | None:
+def _fused_stack(checkpoint: Checkpoint, options: LoadOptions, *, slots: int, context_size: int) -> MakeStack | None:
     """Return what makes the layers on the GPU of Triton's kernels, or None where torch's operations compute them."""
     if options.quantization == "int4":
         raise InvalidRequest(
@@ -153,6 +154,14 @@ def _fused_stack(options: LoadOptions, *, slots: int, context_size: int) -> Make
         )
     is_int8 = options.quantization == "int8"
     is_narrow = is_int8 or GPU_DTYPES[options.dtype] == torch.bfloat16
+    if not checkpoint.architecture.is_plain:
+        if is_int8:
+            raise InvalidRequest(
+                f"`quantization` int8 on a GPU is not for {checkpoint.architecture.family.name} models: leave out "
+                "`quantization` or `gpu_layers`.",
+                parameter="quantization",
+            )
+        return None
     if not is_narrow or options.cache_dtype != "auto" or not has_triton():
         if is_int8:
             raise InvalidRequest(

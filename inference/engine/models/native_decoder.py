@@ -1,4 +1,7 @@
-"""The Llama family's decoder in kernels.cpp: one call per step. A row's result does not depend on other rows."""
+"""The decoder of Llama and families like it in kernels.cpp: one call per step.
+
+A row's result does not depend on other rows.
+"""
 
 import ctypes
 from array import array
@@ -10,13 +13,17 @@ from torch import Tensor
 from torch.nn import functional
 
 from inference.engine.formats.block_records import BLOCK_KINDS, block_records, record_inputs
-from inference.engine.models.checkpoint import Architecture, Checkpoint, LayerWeights, LowRank, Matrix
+from inference.engine.models.architecture import Architecture, Rope
+from inference.engine.models.checkpoint import Checkpoint, LayerWeights, LowRank, Matrix
 from inference.engine.models.interface import TokenSpan
 from inference.engine.models.kv_cache import LazyZeros
 
 FLOAT32, BFLOAT16, INT8 = range(3)
 MATRICES = ("qkv", "key", "value", "output", "gate", "up", "down")
 KINDS = {torch.float32: FLOAT32, torch.bfloat16: BFLOAT16, torch.int8: INT8}
+NORMS = ("attention_norm", "attention_output_norm", "mlp_norm", "mlp_output_norm", "query_norm", "key_norm")
+SCALES = ("query_scalar", "attention_cap", "logit_cap", "logit_divisor", "embedding_scale", "residual_scale")
+ACTIVATIONS = {"silu": 0, "gelu": 1}
 MIN_SCALE = 1e-30  # of an output whose weights are all zeros
 FOUR = 4  # numbers in a word: int8 products add so many at once
 
@@ -31,7 +38,7 @@ class _MatrixStruct(ctypes.Structure):
 class _LayerStruct(ctypes.Structure):
     _fields_ = (
         *((name, _MatrixStruct) for name in MATRICES),
-        *((name, c_void_p) for name in ("attention_norm", "mlp_norm", "query_norm", "key_norm", "keys", "values")),
+        *((name, c_void_p) for name in (*NORMS, "keys", "values", "cosine", "sine")),
         *((name, c_int32) for name in ("window", "unused")),
     )
 
@@ -42,9 +49,10 @@ class _ModelStruct(ctypes.Structure):
         *((name, c_int32) for name in ("context", "threads", "embedding_packed")),
         ("norm_eps", c_float),
         ("embedding_kind", c_int32),
-        *((name, c_void_p) for name in ("layer", "embedding", "norm", "cosine", "sine")),
+        *((name, c_void_p) for name in ("layer", "embedding", "norm")),
         ("head", _MatrixStruct),
-        *((name, c_int32) for name in ("half_cache", "unused")),
+        *((name, c_int32) for name in ("half_cache", "rotated", "activation", "row_norms")),
+        *((name, c_float) for name in SCALES),
     )
 
 
@@ -66,6 +74,7 @@ class NativeDecoder:
 
     kernels = "compiled"
     gpu_layers = 0
+    gpu_bytes = 0
 
     def __init__(
         self,
@@ -91,8 +100,10 @@ class NativeDecoder:
         self._cache = [self._layer_cache(slots, context_size) for _ in layers]
         for layer, (keys, values) in zip(layers, self._cache, strict=True):
             layer.keys, layer.values = keys.tensor.data_ptr(), values.tensor.data_ptr()
-        for layer, window in zip(layers, self._of.windows, strict=True):
+        self._rotations = {rope: self._rotation(rope, context_size) for rope in self._of.ropes if rope}
+        for layer, window, rope in zip(layers, self._of.windows, self._of.ropes, strict=True):
             layer.window = window
+            layer.cosine, layer.sine = self._rotations[rope] if rope else (None, None)
         self._layers = (_LayerStruct * len(layers))(*layers)
         self._logits = torch.empty(0, _up(self._of.vocabulary, self._width))
         self._model = self._describe(checkpoint, context_size, threads)
@@ -194,10 +205,15 @@ class NativeDecoder:
             ("down", weights.down),
         ):
             setattr(layer, name, self._matrix(matrix))
-        for name in ("attention_norm", "mlp_norm", "query_norm", "key_norm"):
+        for name in NORMS:
             norm = getattr(weights, name)
             setattr(layer, name, None if norm is None else self._keep(norm.clone()))
         return layer
+
+    def _rotation(self, rope: Rope, context_size: int) -> tuple[int, int]:
+        """Return the memory of cosine and sine, [context, rotated / 2]."""
+        angles = torch.outer(torch.arange(context_size, dtype=torch.float), rope.frequencies)
+        return self._keep(angles.cos() * rope.scale), self._keep(angles.sin() * rope.scale)
 
     def _matrix(self, matrix: Matrix) -> _MatrixStruct:
         width, weight = self._width, matrix.weight
@@ -235,7 +251,6 @@ class NativeDecoder:
 
     def _describe(self, checkpoint: Checkpoint, context_size: int, threads: int) -> _ModelStruct:
         of = self._of
-        angles = torch.outer(torch.arange(context_size, dtype=torch.float), of.frequencies)
         head = self._matrix(checkpoint.head(self._kinds))
         shared = of.tied and head.kind != INT8
         blocks = None if shared else checkpoint.embedding_blocks(self._kinds)
@@ -253,10 +268,18 @@ class NativeDecoder:
         model.embedding_packed, model.embedding_kind, model.embedding = shared, kind, embedding
         model.layer = ctypes.addressof(self._layers)
         model.norm = self._keep(checkpoint.norm().clone())
-        model.cosine = self._keep(angles.cos() * of.rope_scale)
-        model.sine = self._keep(angles.sin() * of.rope_scale)
         model.head = head
-        model.half_cache = self._cache_dtype == torch.float16
+        model.half_cache, model.rotated = self._cache_dtype == torch.float16, of.rotated
+        model.activation, model.row_norms = ACTIVATIONS[of.activation], of.family.query_key_norms == "row"
+        for name in (
+            "query_scalar",
+            "attention_cap",
+            "logit_cap",
+            "logit_divisor",
+            "embedding_scale",
+            "residual_scale",
+        ):
+            setattr(model, name, getattr(of, name))
         return model
 
     def _keep(self, tensor: Tensor) -> int:

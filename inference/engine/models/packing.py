@@ -8,9 +8,10 @@ import threading
 
 import torch
 from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
 
 from inference.engine.models.checkpoint import Matrix
-from inference.engine.models.linear import PackedInt8Linear, PackedLinear, QuantizedRows, packs
+from inference.engine.models.layers.linear import PackedInt8Linear, PackedLinear, QuantizedRows, packs
 
 
 class _LastInput(threading.local):
@@ -30,12 +31,13 @@ class _LastInput(threading.local):
 
 
 class PackedModule(nn.Module):
-    """A Linear module on the CPU with constant weights."""
+    """A Linear module on the CPU with constant weights, or a Conv1D, which is one with its weights transposed."""
 
-    def __init__(self, linear: nn.Linear, dtype: torch.dtype, last_input: _LastInput) -> None:
+    def __init__(self, linear: nn.Linear | Conv1D, dtype: torch.dtype, last_input: _LastInput) -> None:
         super().__init__()
         bias = None if linear.bias is None else linear.bias.detach()
-        matrix = Matrix(linear.weight.detach(), bias)
+        weight = linear.weight.detach()
+        matrix = Matrix(weight.t().contiguous() if isinstance(linear, Conv1D) else weight, bias)
         is_int8 = dtype == torch.int8
         self._linear = PackedInt8Linear(matrix) if is_int8 else PackedLinear(matrix, dtype)
         self._last_input = last_input
@@ -53,7 +55,7 @@ class PackedModule(nn.Module):
 
 
 def pack_linears(model: nn.Module, dtype: torch.dtype = torch.float32) -> int:
-    """Replace every float32 Linear module of the model by a packed one, if this machine has oneDNN for the type.
+    """Replace every float32 Linear and Conv1D module of the model by a packed one, if this machine has oneDNN for it.
 
     dtype: of the packed weights, float32, bfloat16 or int8. Inputs and outputs stay float32. Where MKL is faster for
         float32, the modules stay as they are.
@@ -62,9 +64,13 @@ def pack_linears(model: nn.Module, dtype: torch.dtype = torch.float32) -> int:
     if not packs(dtype) or (dtype == torch.float32 and is_mkl_faster()):
         return 0
     saved_bytes, last_input = 0, _LastInput()
+    # A float32 copy of an output matrix that is the embedding, too, would take twice the memory.
+    tied = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
-            if type(child) is nn.Linear and child.weight.dtype == torch.float32:
+            if not isinstance(child, nn.Linear | Conv1D) or type(child) not in (nn.Linear, Conv1D):
+                continue
+            if child.weight.dtype == torch.float32 and (dtype != torch.float32 or id(child.weight) not in tied):
                 packed = PackedModule(child, dtype, last_input)
                 saved_bytes += child.weight.nbytes - packed.nbytes
                 setattr(module, name, packed)

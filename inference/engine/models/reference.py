@@ -21,7 +21,9 @@ def verify(decoder: Decoder, reference: PreTrainedModel, *, slots: int, toleranc
     """
     ids = [token % reference.config.get_text_config().vocab_size for token in range(1, TOKEN_COUNT + 1)]
     with torch.inference_mode():
-        expected = reference(input_ids=torch.tensor([ids]), use_cache=False).logits[0]
+        expected = (
+            reference(input_ids=torch.tensor([ids], device=reference.device), use_cache=False).logits[0].float().cpu()
+        )
     last = min(slots, 2) - 1
     steps = [
         [TokenSpan(last, 0, ids[:2], all_logits=True)],
@@ -54,5 +56,7 @@ def first_layer(config: PreTrainedConfig, checkpoint: Checkpoint) -> PreTrainedM
     model.load_state_dict(checkpoint.state(), strict=False, assign=True)
     model.tie_weights()
     model.model.rotary_emb = type(model.model.rotary_emb)(config=truncated)
+    if hasattr(model.model.embed_tokens, "embed_scale"):  # it has no values, either, and is no weight
+        model.model.embed_tokens.embed_scale = torch.tensor(of.embedding_scale)
     reference: PreTrainedModel = model.eval()
     return reference

@@ -6,30 +6,43 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from inference.engine.formats import WINDOWED_TYPES
+from inference.engine.models.architecture import FULL, SLIDING
 from inference.engine.models.interface import TokenSpan
-from inference.engine.models.kv_cache import DecodeView, PrefillView, SlotCache
+from inference.engine.models.kv_cache import SlotCache, SpanView
+from inference.engine.models.packing import PackedModule
 
 
 class TransformersDecoder:
-    """A `Decoder` with one forward pass for all spans of one token, and one for each longer span.
+    """A `Decoder` with one forward pass for all spans of the same length.
 
-    The first run allocates the cache.
+    The first run allocates the cache. It computes sliding windows of `WINDOWED_TYPES`; others need a context that is
+    no longer than the window.
     """
 
     kernels = "transformers"
-    gpu_layers = 0
-    cache_dtype = "float32"
 
     def __init__(self, model: PreTrainedModel, *, slots: int, context_size: int) -> None:
-        self._model = model
+        self._model, self._device = model, model.device
         self._cache = SlotCache(slots, context_size)
+        text = model.config.get_text_config()
+        self._window: int = (model.config.model_type in WINDOWED_TYPES and getattr(text, "sliding_window", None)) or 0
+        self._has_types = bool(getattr(text, "layer_types", None))
+        self.gpu_layers: int = 0 if self._device.type == "cpu" else text.num_hidden_layers
+        self.cache_dtype = str(model.dtype).removeprefix("torch.")
 
     @property
     def weight_bytes(self) -> int:
         """Return the bytes of weights and buffers; shared ones count once."""
         tensors = [*self._model.parameters(), *self._model.buffers()]
         storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}
-        return sum(storages.values())
+        packed = sum(module.nbytes for module in self._model.modules() if isinstance(module, PackedModule))
+        return sum(storages.values()) + packed
+
+    @property
+    def gpu_bytes(self) -> int:
+        """Return the memory of weights and cache on the GPU."""
+        return self.weight_bytes + self.cache_bytes if self.gpu_layers else 0
 
     @property
     def cache_bytes(self) -> int:
@@ -41,15 +54,16 @@ class TransformersDecoder:
 
     @torch.inference_mode()
     def run(self, spans: Sequence[TokenSpan]) -> Tensor:
+        groups: dict[tuple[int, int], list[TokenSpan]] = {}
+        for span in sorted(spans, key=lambda span: span.slot):
+            groups.setdefault((len(span.ids), span.rows or 1), []).append(span)
         rows: dict[int, Tensor] = {}
-        decodes = sorted((span for span in spans if len(span.ids) == 1), key=lambda span: span.slot)
-        if decodes:
-            rows.update(zip((span.slot for span in decodes), self._decode(decodes), strict=True))
-        for span in spans:
-            if len(span.ids) > 1:
-                rows[span.slot] = self._prefill(span)
+        for (_, keep), group in groups.items():
+            rows.update(zip((span.slot for span in group), self._forward(group, keep=keep), strict=True))
         logits = [rows[span.slot] for span in spans if span.needs_logits]
-        return torch.cat(logits) if logits else torch.empty(0, self._model.config.get_text_config().vocab_size)
+        if not logits:
+            return torch.empty(0, self._model.config.get_text_config().vocab_size)
+        return torch.cat(logits).float().cpu()
 
     def copy(self, source: int, target: int, length: int) -> None:
         self._cache.copy(source, target, length)
@@ -57,36 +71,27 @@ class TransformersDecoder:
     def clear(self, slot: int | None = None, start: int = 0) -> None:
         self._cache.clear(slot, start)
 
-    def _prefill(self, span: TokenSpan) -> Tensor:
-        """Return logits [tokens, vocabulary], or only the last token's."""
-        positions = torch.arange(span.start, span.end)
-        hidden = torch.arange(span.end)[None, :] > positions[:, None]
-        view = PrefillView(self._cache, span.slot, span.start)
-        return self._forward([span.ids], positions[None], hidden[None], view, keep=span.rows or 1)[0]
-
-    def _decode(self, spans: list[TokenSpan]) -> Tensor:
-        """Return logits [spans, 1, vocabulary] of one token per slot. Slots ascend."""
-        starts = [span.start for span in spans]
-        view = DecodeView(self._cache, [span.slot for span in spans], starts)
-        positions = torch.tensor(starts)[:, None]
-        hidden = torch.arange(view.length)[None, :] > positions
-        return self._forward([span.ids for span in spans], positions, hidden[:, None], view, keep=1)
-
-    def _forward(
-        self, ids: list[list[int]], positions: Tensor, hidden: Tensor, view: DecodeView | PrefillView, *, keep: int
-    ) -> Tensor:
-        """Return the logits of the last `keep` tokens of each row.
-
-        positions: [rows, tokens]. hidden: [rows, tokens, keys], True at masked keys.
-        """
-        mask = torch.zeros(hidden.shape).masked_fill_(hidden, torch.finfo(torch.float32).min)
+    def _forward(self, spans: list[TokenSpan], *, keep: int) -> Tensor:
+        """Return the logits of the last `keep` tokens, [spans, keep, vocabulary], of spans of the same length."""
+        view = SpanView(self._cache, [span.slot for span in spans], [span.start for span in spans], len(spans[0].ids))
+        distances = view.positions[..., None] - torch.arange(view.length)
+        masks = {FULL: self._mask(distances < 0)}
+        if self._window:
+            masks[SLIDING] = self._mask((distances < 0) | (distances >= self._window))
         output = self._model(
-            input_ids=torch.tensor(ids),
-            attention_mask=mask[:, None],
-            position_ids=positions,
+            input_ids=torch.tensor([span.ids for span in spans], device=self._device),
+            # A model with types of layers takes a mask of each; another one has a single mask.
+            attention_mask=masks if self._window and self._has_types else [*masks.values()][-1],
+            position_ids=view.positions.to(self._device),
             past_key_values=view,
             use_cache=True,
             logits_to_keep=keep,
         )
         logits: Tensor = output.logits[:, -keep:]
         return logits
+
+    def _mask(self, hidden: Tensor) -> Tensor:
+        """Return what is added to scores, [spans, 1, tokens, keys]. hidden: True at masked keys."""
+        dtype = self._model.dtype
+        mask = torch.zeros(hidden.shape, dtype=dtype).masked_fill_(hidden, torch.finfo(dtype).min)
+        return mask[:, None].to(self._device)

@@ -235,7 +235,8 @@ class LoadModelRequest(RequestBody):
         Meta(
             description="Form of the weights. `int8` needs a quarter of the memory of `float32` and is faster, with "
             "nearly the same text, embeddings or scores. Encoders keep their token embeddings in `float32`. `int4` is "
-            "for Llama, Mistral, Qwen2 and Qwen3 models on the CPU: half of that memory, with text that differs more."
+            "for families that have a decoder of Stoa's own, on the CPU: half of that memory, with text that differs "
+            "more."
         ),
     ] = "none"
     dtype: Annotated[

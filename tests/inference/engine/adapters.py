@@ -12,6 +12,7 @@ TARGETS = {
     "self_attn": ("q_proj", "k_proj", "v_proj", "o_proj"),
     "mlp": ("gate_proj", "up_proj", "down_proj"),
 }
+FUSED_TARGETS = {"self_attn": ("qkv_proj",), "mlp": ("gate_up_proj",)}
 CONFIG: dict[str, Any] = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "bias": "none", "lora_alpha": 6, "r": 3}
 
 
@@ -29,7 +30,7 @@ def save_adapter(
     tensors = {}
     for layer in range(layers):
         for part, names in TARGETS.items():
-            for name in set(names) & set(targets):
+            for name in set(names + FUSED_TARGETS[part]) & set(targets):
                 module = f"model.layers.{layer}.{part}.{name}"
                 outputs, inputs = weights[f"{module}.weight"].shape
                 for factor, shape in (("A", (settings["r"], inputs)), ("B", (outputs, settings["r"]))):

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from inference.engine.models.checkpoint import Architecture, LayerWeights, Matrix
+from inference.engine.models.architecture import Architecture, Rope
+from inference.engine.models.checkpoint import LayerWeights, Matrix
 from inference.engine.models.gpu import kernels
 from inference.engine.models.interface import TokenSpan
-from inference.engine.models.llama_decoder import StepBatch
+from inference.engine.models.layers.interface import StepBatch
 
 MIN_SCALE = 1e-30  # of a row of zeros
 
@@ -73,6 +74,8 @@ class _FusedLayer:
         self._output = FusedMatrix(weights.output, device, is_int8=is_int8)
         self._gate_up = FusedMatrix(weights.gate_up, device, is_int8=is_int8)
         self._down = FusedMatrix(weights.down, device, is_int8=is_int8)
+        assert weights.attention_norm is not None
+        assert weights.mlp_norm is not None
         self._attention_norm = weights.attention_norm.to(device, copy=True)
         self._mlp_norm = weights.mlp_norm.to(device, copy=True)
         self._head_norms = None
@@ -139,27 +142,28 @@ class FusedStack:
         self,
         of: Architecture,
         *,
-        rotations: Tensor,
+        rotations: dict[Rope, Tensor],
         device: torch.device,
         slots: int,
         context_size: int,
         is_int8: bool,
     ) -> None:
-        """Make the stack without its layers. rotations: complex numbers [context, 1, head_dim / 2]."""
+        """Make the stack without its layers, of an architecture that `is_plain`. rotations: see `MakeStack`."""
         self.device = device
         self._of, self._is_int8 = of, is_int8
         self._cache_rows, self._context = slots * context_size, context_size
-        self._angles = torch.view_as_real(rotations[:, 0]).contiguous().to(device)
+        [complex_angles] = rotations.values()
+        self._angles = torch.view_as_real(complex_angles[:, 0]).contiguous().to(device)
         self.layers: list[_FusedLayer] = []
 
-    def add_layer(self, weights: LayerWeights, window: int) -> None:
+    def add_layer(self, weights: LayerWeights, index: int) -> None:
         layer = _FusedLayer(
             weights,
             self._of,
             self.device,
             cache_rows=self._cache_rows,
             split=kernels.split_keys(self._context),
-            window=window,
+            window=self._of.windows[index],
             is_int8=self._is_int8,
         )
         self.layers.append(layer)

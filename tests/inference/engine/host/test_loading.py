@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BloomConfig, Gemma2Config, GPTNeoConfig, MambaConfig, PreTrainedConfig
+from transformers import BloomConfig, GPTNeoConfig, MambaConfig, PreTrainedConfig, VaultGemmaConfig
 
 from inference.engine.errors import InvalidRequest, ModelLoadFailed
 from inference.engine.host.loading import LoadedModel, load_model
@@ -75,12 +75,12 @@ def test_a_sliding_window_of_the_llama_family_does_not_limit_the_context(
 
 
 @pytest.mark.parametrize("requested", [None, 100])
-def test_a_sliding_window_of_another_family_limits_the_context_with_a_warning(
+def test_a_sliding_window_of_a_family_that_is_not_tested_limits_the_context_with_a_warning(
     tmp_path: Path, requested: int | None
 ) -> None:
     sizes = {"vocab_size": 320, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "head_dim": 8}
-    config = Gemma2Config(
-        **sizes, num_attention_heads=4, num_key_value_heads=2, sliding_window=48, max_position_embeddings=128
+    config = VaultGemmaConfig(
+        **sizes, num_attention_heads=4, num_key_value_heads=4, sliding_window=48, max_position_embeddings=128
     )
     folder = save_config(tmp_path, config, byte_tokenizer())
     report = load_model("tiny", folder, LoadOptions(context_size=requested), lambda outputs: None).report

@@ -20,12 +20,14 @@ from inference.engine.formats.gguf_weights import GGUFTensors, read_gguf
 from inference.engine.host.loading import load_model
 from inference.engine.model_status import LoadOptions
 from inference.engine.models import llama_family
-from inference.engine.models.checkpoint import AdaptedTensors, Checkpoint, read_architecture
+from inference.engine.models.architecture import read_architecture
+from inference.engine.models.checkpoint import AdaptedTensors, Checkpoint
 from inference.engine.models.decoders import open_decoder, read_config
 from inference.engine.models.interface import TokenSpan
 from inference.engine.models.llama_family import Kernels, make_decoder
 from inference.engine.models.native_decoder import NativeDecoder
 from tests.inference.engine.adapters import adapted, save_adapter
+from tests.inference.engine.family_configs import own_families
 from tests.inference.engine.gguf_files import save_gguf
 from tests.inference.engine.tiny_models import byte_tokenizer, causal_config, save_causal, save_config
 
@@ -95,6 +97,23 @@ def test_an_adapter_of_a_folder_adds_its_products(
     assert_equal_to_a_thousandth(decoder.run(SPANS), expected)
     without = expected_logits(folder, adapted(weights, {}, scale))
     assert (expected - without).abs().max() > 0.02 * without.abs().max()
+
+
+@pytest.mark.parametrize(
+    ("family", "targets"), [("OLMo 2", ("q_proj", "o_proj", "up_proj")), ("Phi-3", ("qkv_proj", "gate_up_proj"))]
+)
+def test_an_adapter_of_another_family_adds_its_products(family: str, targets: tuple[str, ...], tmp_path: Path) -> None:
+    tokenizer = byte_tokenizer()
+    sizes = causal_config("llama", len(tokenizer)).to_dict()
+    names = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+    names += ("num_key_value_heads", "max_position_embeddings", "initializer_range")
+    config = own_families({name: sizes[name] for name in names}, window=8)[family]
+    folder = save_config(tmp_path / "base", config, tokenizer)
+    weights = load_file(folder / "model.safetensors")
+    adapter = save_adapter(tmp_path / "adapter", "base", weights, targets)
+    decoder = open_decoder(folder, OPTIONS, 64, LoadCache(None, folder), adapter)
+    products = load_file(adapter / "adapter_model.safetensors")
+    assert_equal_to_a_thousandth(decoder.run(SPANS), expected_logits(folder, adapted(weights, products, 2.0)))
 
 
 @pytest.mark.parametrize("form", ["Q4_0", "Q4_1", "Q8_0"])

@@ -26,10 +26,11 @@ from inference.engine.errors import ContextLengthExceeded, InvalidRequest, Model
 from inference.engine.formats import inspect_model
 from inference.engine.host.loading import NO_BFLOAT16, NO_INT8, load_model
 from inference.engine.model_status import LoadOptions
-from inference.engine.models import linear, packing
+from inference.engine.models import packing
 from inference.engine.models.classifier import Classifier
 from inference.engine.models.embedder import Embedder
-from inference.engine.models.linear import packs
+from inference.engine.models.layers import linear
+from inference.engine.models.layers.linear import packs
 from inference.engine.outputs import ScoringResult
 from inference.engine.requests import ScoringRequest
 from tests.inference.engine.tiny_models import BOS, END, PAD, byte_tokenizer

@@ -8,12 +8,14 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config
 
-from inference.engine.models.checkpoint import Checkpoint, FolderTensors, read_architecture
+from inference.engine.models.architecture import read_architecture
+from inference.engine.models.checkpoint import Checkpoint, FolderTensors
 from inference.engine.models.cuda_graphs import GraphRecorder, RecordedSteps, RecordStep
 from inference.engine.models.decoders import read_config
 from inference.engine.models.interface import TokenSpan
-from inference.engine.models.linear import linear_maker
-from inference.engine.models.llama_decoder import CPU, LlamaDecoder, Placement
+from inference.engine.models.layers.interface import CPU, Placement
+from inference.engine.models.layers.linear import linear_maker
+from inference.engine.models.llama_decoder import LlamaDecoder
 
 SLOTS, CONTEXT = 6, 100
 IDS = torch.randint(0, 300, (90,), generator=torch.Generator().manual_seed(5)).tolist()

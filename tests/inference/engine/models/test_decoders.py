@@ -1,6 +1,7 @@
-"""The Llama family's decoders give transformers' logits, and a row does not depend on the rest of the step."""
+"""The engine's own decoders give transformers' logits, and a row does not depend on the rest of the step."""
 
 import ctypes
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,20 +14,30 @@ from torch import Tensor
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    Gemma3Config,
+    GraniteConfig,
     LlamaConfig,
     MistralConfig,
+    Phi3Config,
     PreTrainedConfig,
     Qwen2Config,
     Qwen3Config,
+    SiglipVisionConfig,
 )
 
+from inference.engine.formats import TEXT_GENERATION, inspect_model
 from inference.engine.model_status import LoadOptions
-from inference.engine.models.checkpoint import Checkpoint, FolderTensors, read_architecture
+from inference.engine.models.architecture import read_architecture
+from inference.engine.models.checkpoint import Checkpoint, FolderTensors
+from inference.engine.models.decoders import read_config
 from inference.engine.models.interface import TokenSpan
-from inference.engine.models.linear import DenseLinear, linear_maker
-from inference.engine.models.llama_decoder import CPU, LlamaDecoder, Placement
+from inference.engine.models.layers.interface import CPU, Placement
+from inference.engine.models.layers.linear import DenseLinear, linear_maker
+from inference.engine.models.llama_decoder import LlamaDecoder
 from inference.engine.models.llama_family import FamilyDecoder, Kernels, fastest_kernels, make_decoder, placements
 from inference.engine.models.native_decoder import NativeDecoder
+from tests.inference.engine.family_configs import own_families
 
 pytestmark = pytest.mark.timeout(400)  # a compiler at work on a busy machine
 
@@ -42,7 +53,7 @@ SIZES: dict[str, Any] = {
     "initializer_range": 0.4,
 }
 SCALED = {"original_max_position_embeddings": 64, "factor": 4.0}
-CONFIGS = {
+CONFIGS: dict[str, PreTrainedConfig] = {
     "llama": LlamaConfig(**SIZES),
     "llama with biases and tied embeddings": LlamaConfig(
         **SIZES, attention_bias=True, mlp_bias=True, tie_word_embeddings=True
@@ -60,7 +71,17 @@ CONFIGS = {
     ),
     "qwen2": Qwen2Config(**SIZES | {"head_dim": 6}),
     "qwen3": Qwen3Config(**SIZES, attention_bias=True),
+    **own_families(SIZES | {"hidden_size": 48}, window=19),
+    "Phi-3 with longrope": Phi3Config(
+        **{name: size for name, size in SIZES.items() if name != "head_dim"} | {"hidden_size": 48},
+        pad_token_id=None,
+        original_max_position_embeddings=128,
+        rope_scaling={"rope_type": "longrope", "short_factor": [1.0, 1.5, 2.0, 2.5], "long_factor": [4.0] * 4},
+    ),
+    "Granite with biases": GraniteConfig(**SIZES, attention_bias=True, mlp_bias=True),
 }
+for known in ("Llama", "Mistral", "Qwen2", "Qwen3"):  # above, with more settings
+    del CONFIGS[known]
 CONTEXT = 100
 SLOTS = 16
 EXACT_TOLERANCE = 1e-5  # of the largest logit
@@ -156,7 +177,16 @@ def test_the_logits_have_the_requested_precision(folders: dict[str, Path], libra
     assert 1 - 1e-9 > alike["int8"] > 0.9
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen3"])
+@pytest.mark.parametrize("family", ["Gemma 2", "Phi-3", "OLMo 2"])
+@pytest.mark.parametrize("variant", ["bfloat16", "int8"])
+def test_rounded_weights_of_other_families_give_nearly_the_same_logits(
+    folders: dict[str, Path], library: ctypes.CDLL | None, family: str, variant: str
+) -> None:
+    got = opened(folders[family], library, VARIANTS[variant]).run([TokenSpan(0, 0, IDS, all_logits=True)])
+    assert torch.cosine_similarity(got, by_transformers(folders[family], IDS)).min() > 0.9
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3", "Gemma 2", "OLMo 2"])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_compiled_step_gives_a_row_the_same_bits_in_any_batch(
     folders: dict[str, Path], kernels: ctypes.CDLL, family: str, variant: str
@@ -332,6 +362,55 @@ def test_a_model_split_between_cpu_and_gpu_gives_transformers_logits(folders: di
     got = decoder.run([TokenSpan(3, 20, IDS[20:21]), TokenSpan(9, 5, IDS[5:30])])
     assert decoder.gpu_layers == gpu_layers
     assert difference(got, by_transformers(folders["qwen3"], IDS)[[20, 29]]) < 1e-3
+
+
+@pytest.mark.parametrize("family", ["Gemma 2", "SmolLM3", "Phi-3"])
+def test_a_setting_that_the_family_does_not_compute_leaves_it_to_transformers(
+    folders: dict[str, Path], family: str
+) -> None:
+    config = AutoConfig.from_pretrained(folders[family])
+    assert read_architecture(config) is not None
+    change: dict[str, object] = {"use_bidirectional_attention": True}
+    if family == "SmolLM3":
+        change = {"layer_types": ["full_attention", "chunked_attention"]}
+    if family == "Phi-3":
+        change = {"rope_parameters": config.rope_parameters | {"partial_rotary_factor": 0.1}}
+    assert read_architecture(changed(config, change)) is None
+
+
+@pytest.mark.parametrize("prefix", ["model.language_model.", "language_model.model."])
+def test_the_text_part_of_a_model_with_images_is_computed(
+    tmp_path: Path, library: ctypes.CDLL | None, prefix: str
+) -> None:
+    text = own_families(SIZES | {"hidden_size": 48}, window=7)["Gemma 3"]
+    vision = SiglipVisionConfig(
+        hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=16, patch_size=8
+    )
+    torch.manual_seed(7)
+    config = Gemma3Config(text_config=text, vision_config=vision, mm_tokens_per_image=4, eos_token_id=[1, 106])
+    AutoModelForImageTextToText.from_config(config).save_pretrained(tmp_path)
+    expected = by_transformers(tmp_path, IDS)
+    weights = {
+        re.sub(r"^(model\.)?language_model\.(model\.)?", prefix, name): tensor
+        for name, tensor in load_file(tmp_path / "model.safetensors").items()
+    }
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    config = read_config(tmp_path)
+    architecture = read_architecture(config)
+    assert architecture is not None
+    assert config.eos_token_id == [1, 106]
+    part = Checkpoint(FolderTensors(tmp_path), architecture)
+    decoder = make_decoder(part, LoadOptions(), Kernels(library, 1), slots=1, context_size=CONTEXT)
+    assert difference(decoder.run([TokenSpan(0, 0, IDS, all_logits=True)]), expected) < EXACT_TOLERANCE
+    metadata = inspect_model(tmp_path)
+    assert (metadata.architecture, metadata.capabilities) == ("Gemma3ForCausalLM", (TEXT_GENERATION,))
+    assert metadata.cache_values == 2 * 2 * 2 * 8
+
+
+def test_a_window_that_llama_does_not_read_has_no_effect() -> None:
+    architecture = read_architecture(LlamaConfig(**SIZES, architectures=["LlamaForCausalLM"], sliding_window=4))
+    assert architecture is not None
+    assert set(architecture.windows) == {0}
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from inference.engine.errors import ContextLengthExceeded, InferenceFailed, Inva
 from inference.engine.host.loading import load_model
 from inference.engine.model_status import LoadOptions
 from inference.engine.models.embedder import Embedder
-from inference.engine.models.linear import packs
+from inference.engine.models.layers.linear import packs
 from inference.engine.requests import EmbeddingRequest, TokenizationRequest
 from inference.engine.text import EncodedText
 from inference.engine.text.tokenizer import MANY_CHARACTERS

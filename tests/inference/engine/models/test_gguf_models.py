@@ -19,7 +19,8 @@ from inference.engine.formats.gguf_weights import GGUFTensors, read_gguf
 from inference.engine.host.loading import LoadedModel, load_model
 from inference.engine.model_status import LoadOptions
 from inference.engine.models import FOLDER_VARIABLE, llama_family
-from inference.engine.models.checkpoint import Checkpoint, read_architecture
+from inference.engine.models.architecture import read_architecture
+from inference.engine.models.checkpoint import Checkpoint
 from inference.engine.models.decoders import open_decoder
 from inference.engine.models.interface import TokenSpan
 from inference.engine.models.kv_cache import LazyZeros

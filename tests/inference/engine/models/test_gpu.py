@@ -8,17 +8,20 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedConfig, Qwen2Config, Qwen3Config
 
-from inference.engine.errors import ModelLoadFailed
+from inference.engine.errors import InvalidRequest, ModelLoadFailed
 from inference.engine.host.loading import load_model
 from inference.engine.model_status import LoadOptions
-from inference.engine.models.checkpoint import Checkpoint, FolderTensors, read_architecture
+from inference.engine.models.architecture import read_architecture
+from inference.engine.models.checkpoint import Checkpoint, FolderTensors
 from inference.engine.models.cuda_graphs import GraphRecorder
 from inference.engine.models.decoders import read_config
 from inference.engine.models.interface import TokenSpan
-from inference.engine.models.linear import linear_maker
-from inference.engine.models.llama_decoder import CPU, LlamaDecoder, Placement
+from inference.engine.models.layers.interface import CPU, Placement
+from inference.engine.models.layers.linear import linear_maker
+from inference.engine.models.llama_decoder import LlamaDecoder
 from inference.engine.models.llama_family import GPU, GPU_DTYPES
-from tests.inference.engine.tiny_models import letter_tokenizer, save_causal
+from tests.inference.engine.family_configs import own_families
+from tests.inference.engine.tiny_models import letter_tokenizer, save_causal, save_config
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 
@@ -115,3 +118,12 @@ def test_a_model_that_does_not_fit_into_the_gpu_says_so(tmp_path: Path) -> None:
     folder = save_causal(tmp_path / "llama", "llama", letter_tokenizer())
     with pytest.raises(ModelLoadFailed, match="does not fit into the GPU's memory"):
         load_model("tiny", folder, LoadOptions(gpu_layers=9, max_sequences=2**27), lambda _: None)
+
+
+def test_torch_computes_a_family_that_the_fused_kernels_do_not(tmp_path: Path) -> None:
+    config = own_families(SIZES | {"max_position_embeddings": CONTEXT}, window=50)["Gemma 3"]
+    folder = save_config(tmp_path, config, letter_tokenizer())
+    report = load_model("tiny", folder, LoadOptions(gpu_layers=9), lambda _: None).report
+    assert (report.device, report.gpu_layers, report.kernels) == ("cuda", 2, "torch")
+    with pytest.raises(InvalidRequest, match="int8 on a GPU is not for Gemma 3 models"):
+        load_model("tiny", folder, LoadOptions(gpu_layers=9, quantization="int8"), lambda _: None)

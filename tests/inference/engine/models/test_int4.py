@@ -123,7 +123,7 @@ def test_matrices_with_rows_of_other_lengths_stay_whole(
 def test_encoders_and_other_architectures_refuse_it(encoder_folder: Path, causal_folders: dict[str, Path]) -> None:
     for folder, reason in (
         (encoder_folder, "must be none or int8 for encoders"),
-        (causal_folders["gpt2"], "must be none for GPT2LMHeadModel"),
+        (causal_folders["gpt2"], "must be none or int8 for GPT2LMHeadModel"),
     ):
         with pytest.raises(InvalidRequest, match=reason):
             report(folder, INT4)

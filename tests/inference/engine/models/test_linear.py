@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from inference.engine.models import linear as linear_module
 from inference.engine.models.checkpoint import Matrix
-from inference.engine.models.linear import DenseLinear, Int8Linear, PackedInt8Linear, linear_maker, packs
-from inference.engine.models.llama_decoder import CPU
+from inference.engine.models.layers import linear as linear_module
+from inference.engine.models.layers.interface import CPU
+from inference.engine.models.layers.linear import DenseLinear, Int8Linear, PackedInt8Linear, linear_maker, packs
 
 ROWS, INPUTS, OUTPUTS = 20, 72, 50
 
