@@ -1,7 +1,6 @@
 """GGUF weights as tensors with transformers' names.
 
-The architectures of the Llama family are read here: any tensor, when it is needed. Others are read through transformers
-as float32 tensors.
+`GGUF_FAMILIES` are read here: any tensor, when it is needed. Others are read through transformers as float32 tensors.
 """
 
 import math
@@ -14,20 +13,18 @@ import gguf
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, PreTrainedConfig
-from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
 from transformers.modeling_gguf_pytorch_utils import GGUF_SUPPORTED_ARCHITECTURES, load_gguf_checkpoint
-from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from inference.engine.errors import ModelLoadFailed
+from inference.engine.formats.families import AROUND, BEFORE, FAMILIES
+from inference.engine.formats.gguf_config import ROPE_FREQUENCIES, llama3_rope, read_gguf_config
 from inference.engine.formats.gguf_header import GGUFHeader, GGUFTensor, read_gguf_header
 from inference.engine.formats.inspection import GGUF_FAMILIES
 
 FLOATS = {0: torch.float32, 1: torch.float16, 30: torch.bfloat16}  # by the number of the type
 BLOCK_SIZES: dict[int, tuple[int, int]] = {kind.value: size for kind, size in gguf.GGML_QUANT_SIZES.items()}
 CUT_OFF = "The file ends before its last tensor. Copy or convert it again."
-ROPE_FREQUENCIES = "rope_freqs.weight"
-MAX_SIZE = 2**24  # of a dimension; the largest known vocabulary is a sixtieth of it
 
 _GLOBAL_NAMES = {
     "model.embed_tokens.weight": "token_embd.weight",
@@ -44,12 +41,22 @@ _LAYER_NAMES = {
     "mlp.gate_proj": "ffn_gate",
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
 }
-_SIZES = ("block_count", "embedding_length", "feed_forward_length", "attention.head_count")
-# Keys of features that the Llama family's decoders do not have, with the values that turn them off.
-_UNSUPPORTED = {"expert_count": (0,), "attention.sliding_window": (0,), "attention.causal": (True,)}
+_FUSED_NAMES = {  # in place of those for one matrix each
+    "self_attn.qkv_proj": "attn_qkv",
+    "mlp.gate_up_proj": "ffn_up",
+}
+_NORM_NAMES = {
+    BEFORE: {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"},
+    AROUND: {
+        "input_layernorm": "attn_norm",
+        "post_attention_layernorm": "post_attention_norm",
+        "pre_feedforward_layernorm": "ffn_norm",
+        "post_feedforward_layernorm": "post_ffw_norm",
+    },
+}
+# Architectures whose scaled positions transformers reads.
+_SCALED_BY_TRANSFORMERS = ("gpt-oss", "gpt_oss")
 
 
 class GGUFTensors(Mapping[str, Tensor]):
@@ -61,12 +68,19 @@ class GGUFTensors(Mapping[str, Tensor]):
     def __init__(self, file: Path, header: GGUFHeader, heads: int, kv_heads: int) -> None:
         self._file = file
         self._header = header
+        family = FAMILIES[GGUF_FAMILIES[header.architecture]]
+        self._norm_offset = family.norm_offset
         self._heads = {"self_attn.q_proj": heads, "self_attn.k_proj": kv_heads}
         layers = range(int(header.values[f"{header.architecture}.block_count"]))
+        layer_names = _LAYER_NAMES | _NORM_NAMES[family.norms]
+        if family.is_fused:
+            single = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj")
+            layer_names = {name: short for name, short in layer_names.items() if not name.endswith(single)}
+            layer_names |= _FUSED_NAMES
         names = _GLOBAL_NAMES | {
             f"model.layers.{layer}.{name}.{kind}": f"blk.{layer}.{short}.{kind}"
             for layer in layers
-            for name, short in _LAYER_NAMES.items()
+            for name, short in layer_names.items()
             for kind in ("weight", "bias")
         }
         self._described = {name: header.tensors[short] for name, short in names.items() if short in header.tensors}
@@ -93,7 +107,9 @@ class GGUFTensors(Mapping[str, Tensor]):
         described = self._described[name]
         if rows is not None:
             described = replace(described, shape=(min(rows, described.shape[0]), *described.shape[1:]))
-        return self._in_order(name, _dequantized(self._read(described), described))
+        tensor = self._in_order(name, _dequantized(self._read(described), described))
+        # A file has norms as they are multiplied.
+        return tensor.float() - self._norm_offset if self._norm_offset and name.endswith("norm.weight") else tensor
 
     def blocks(self, name: str, rows: int | None = None) -> tuple[str, Tensor] | None:
         """Return the name of a tensor's quantization and its blocks, [rows, bytes], or None if it is not quantized."""
@@ -159,6 +175,7 @@ def read_gguf(file: Path) -> GGUFModel:
         return _read_family(file, header)
     if header.architecture not in GGUF_SUPPORTED_ARCHITECTURES:
         raise ModelLoadFailed(f"GGUF files of {header.architecture} are not supported. Use its safetensors folder.")
+    _check_ignored(header)
     read: Any = load_gguf_checkpoint  # untyped, as are the Auto classes
     auto: Any = AutoModelForCausalLM
     config = AutoConfig.for_model(**read(str(file))["config"])
@@ -169,104 +186,24 @@ def read_gguf(file: Path) -> GGUFModel:
     return GGUFModel(config, {name: tensor.float() for name, tensor in tensors["tensors"].items()})
 
 
+def _check_ignored(header: GGUFHeader) -> None:
+    """Raise ModelLoadFailed for scaled positions where transformers ignores them."""
+    scaling = header.values.get(f"{header.architecture}.rope.scaling.type", "none")
+    has_factors = any(name.startswith(("rope_freqs", "rope_factors")) for name in header.tensors)
+    if (scaling != "none" or has_factors) and header.architecture not in _SCALED_BY_TRANSFORMERS:
+        raise ModelLoadFailed(
+            f"GGUF files of {header.architecture} with scaled rotary positions are not supported. Use its safetensors "
+            "folder."
+        )
+
+
 def _read_family(file: Path, header: GGUFHeader) -> GGUFModel:
-    config = _read_config(header)
+    config = read_gguf_config(header)
     tensors = GGUFTensors(file, header, config.num_attention_heads, config.num_key_value_heads)
     factors = tensors.rope_factors()
     if factors is not None:
-        config.rope_parameters = _llama3_rope(config, factors)
+        config.rope_parameters = llama3_rope(config, factors)
     return GGUFModel(config, tensors)
-
-
-def _read_config(header: GGUFHeader) -> PreTrainedConfig:
-    """Return transformers' configuration of a header."""
-    architecture, values = header.architecture, header.values
-    for key, allowed in _UNSUPPORTED.items():
-        if values.get(f"{architecture}.{key}", allowed[0]) not in allowed:
-            raise ModelLoadFailed(f"GGUF files of {architecture} with {key} are not supported. Use another model.")
-    sizes = {key: _size(header, key) for key in _SIZES}
-    if sizes["block_count"] > len(header.tensors):
-        raise ModelLoadFailed("The header claims more layers than the file has tensors. Convert it again.")
-    heads = sizes["attention.head_count"]
-    head_dim = _size(header, "attention.key_length", max(1, sizes["embedding_length"] // heads))
-    for key in ("rope.dimension_count", "attention.value_length"):
-        if _size(header, key, head_dim) != head_dim:
-            raise ModelLoadFailed(f"The header's {key} differs from its head size {head_dim}, which is not supported.")
-    renamed: Any = GGUF_CONFIG_MAPPING["tokenizer"]
-    tokens = {name: values[f"tokenizer.{key}"] for key, name in renamed.items() if f"tokenizer.{key}" in values}
-    embedding = header.tensors.get("token_embd.weight")
-    biased = "blk.0.attn_q.bias" in header.tensors and architecture != "qwen2"
-    config: PreTrainedConfig = AutoConfig.for_model(
-        architecture,
-        architectures=[GGUF_FAMILIES[architecture]],
-        max_position_embeddings=header.context_size,
-        num_hidden_layers=sizes["block_count"],
-        hidden_size=sizes["embedding_length"],
-        intermediate_size=sizes["feed_forward_length"],
-        num_attention_heads=heads,
-        num_key_value_heads=_size(header, "attention.head_count_kv", heads),
-        head_dim=head_dim,
-        rms_norm_eps=_positive_number(header, "attention.layer_norm_rms_epsilon"),
-        rope_parameters=_rope(header),
-        vocab_size=embedding.shape[0] if embedding and embedding.shape else 0,
-        tie_word_embeddings="output.weight" not in header.tensors,
-        **({"attention_bias": True} if biased else {}),
-        **({"mlp_bias": True} if "blk.0.ffn_gate.bias" in header.tensors else {}),
-        **tokens,
-    )
-    return config
-
-
-def _rope(header: GGUFHeader) -> dict[str, Any]:
-    """Return transformers' parameters of rotary positions. Raise ModelLoadFailed for a scaling without formula here."""
-    rope = {"rope_type": "default", "rope_theta": _positive_number(header, "rope.freq_base", 10_000.0)}
-    kind = header.values.get(f"{header.architecture}.rope.scaling.type", "none")
-    if kind == "none":
-        return rope
-    if kind not in ("linear", "yarn"):
-        raise ModelLoadFailed(f"GGUF files with rope scaling {str(kind)[:40]} are not supported. Use another model.")
-    rope |= {"rope_type": kind, "factor": _positive_number(header, "rope.scaling.factor")}
-    if kind == "yarn":
-        rope["original_max_position_embeddings"] = _size(header, "rope.scaling.original_context_length")
-    return rope
-
-
-def _llama3_rope(config: PreTrainedConfig, factors: Tensor) -> dict[str, Any]:
-    """Return the parameters that a Llama 3 file's divisors of frequencies were made with.
-
-    Raise ModelLoadFailed for other divisors.
-    """
-    rope: dict[str, Any] = config.rope_parameters | {
-        "rope_type": "llama3",
-        "factor": float(factors.max()),
-        "low_freq_factor": 1.0,
-        "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 8192,
-    }
-    exponents = torch.arange(0, config.head_dim, 2, dtype=torch.float) / config.head_dim
-    stated = 1.0 / (rope["rope_theta"] ** exponents * factors) if len(factors) == len(exponents) else None
-    llama3 = LlamaConfig(head_dim=config.head_dim, rope_parameters=rope)
-    frequencies, _ = ROPE_INIT_FUNCTIONS["llama3"](llama3, torch.device("cpu"))
-    if stated is None or not torch.allclose(frequencies, stated, rtol=1e-4):
-        raise ModelLoadFailed(f"The divisors in {ROPE_FREQUENCIES} are not Llama 3's. Use another model.")
-    return rope
-
-
-def _size(header: GGUFHeader, key: str, default: int | None = None) -> int:
-    """Return a size from 1 to MAX_SIZE."""
-    name = f"{header.architecture}.{key}"
-    value = header.values.get(name, None if name in header.array_lengths else default)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MAX_SIZE:
-        raise ModelLoadFailed(f"The header's {name} must be one number from 1 to {MAX_SIZE}. Convert the file again.")
-    return value
-
-
-def _positive_number(header: GGUFHeader, key: str, default: float | None = None) -> float:
-    name = f"{header.architecture}.{key}"
-    value = header.values.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise ModelLoadFailed(f"The header's {name} must be a positive number. Convert the file again.")
-    return float(value)
 
 
 def _byte_count(described: GGUFTensor) -> int:

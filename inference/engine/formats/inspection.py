@@ -23,7 +23,14 @@ _HIDDEN = ("hidden_size", "n_embd", "d_model", "dim")
 _CAUSAL_SUFFIXES = ("ForCausalLM", "LMHeadModel")
 CLASSIFIER_SUFFIX = "ForSequenceClassification"
 # By GGUF's names.
-GGUF_FAMILIES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
+GGUF_FAMILIES = {
+    "llama": "LlamaForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+    "gemma2": "Gemma2ForCausalLM",
+    "gemma3": "Gemma3ForCausalLM",
+    "phi3": "Phi3ForCausalLM",
+}
 _DEFAULT_LABELS = 2  # of transformers
 
 _DTYPES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32", "F64": "float64"}

@@ -53,6 +53,7 @@ logger = logging.getLogger(__name__)
 DEFAULT_CONTEXT = 2048
 CACHE_FOLDER = "loads"  # beside the compiled kernels
 TOKENIZER_ENTRY = "tokenizer"
+GENERIC_TOKENIZERS = ("llama", "qwen2", "qwen3")  # in GGUF files; others have a class of their own
 DEQUANTIZED = "The GGUF file's weights were dequantized: see memory_usage_bytes."
 WINDOW = "This architecture is computed up to its sliding window only, which limits the context to"
 USE_INT8 = "Load with quantization int8 to use less memory."
@@ -183,7 +184,8 @@ def _load_gguf_tokenizer(load: _Load, gguf: Path, model: GGUFModel) -> Tokenizer
     if cached := load.cache.find(TOKENIZER_ENTRY):
         with contextlib.suppress(OSError, ValueError, KeyError):  # an incomplete entry, which is made again
             return load_tokenizer(load.path, cached=cached)
-    tokenizer = load_tokenizer(load.path, gguf, is_generic=isinstance(model.tensors, GGUFTensors))
+    is_generic = isinstance(model.tensors, GGUFTensors) and model.config.model_type in GENERIC_TOKENIZERS
+    tokenizer = load_tokenizer(load.path, gguf, is_generic=is_generic)
     with load.cache.new(TOKENIZER_ENTRY) as folder:
         if folder:
             tokenizer.save(folder)

@@ -20,11 +20,12 @@ def save_gguf(
     rope_factors: list[float] | None = None,
     value_form: str | None = None,
 ) -> Path:
-    """The Llama or Qwen model in the folder `source` as the file `target`, its matrices in `form` (F32, Q8_0, ...).
+    """The model in the folder `source` as the file `target`, its matrices in `form` (F32, Q8_0, ...).
 
     value_form: of the matrices of values, which converters often quantize less. Matrices of the K forms are random.
     """
     config = json.loads((source / "config.json").read_text())
+    config["model_type"] = config["model_type"].removesuffix("_text")
     writer = gguf.GGUFWriter(target, config["model_type"])
     _write_sizes(writer, config)
     _write_tokenizer(writer, source, config)
@@ -46,10 +47,15 @@ def _write_sizes(writer: gguf.GGUFWriter, config: dict) -> None:
     writer.add_head_count(config["num_attention_heads"])
     writer.add_head_count_kv(config["num_key_value_heads"])
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    writer.add_rope_freq_base(config["rope_parameters"]["rope_theta"])
+    rope = config["rope_parameters"].get("full_attention", config["rope_parameters"])
+    writer.add_rope_freq_base(rope["rope_theta"])
+    if config["model_type"] in ("gemma2", "gemma3", "phi3"):
+        writer.add_sliding_window(config["sliding_window"])
+    if config["model_type"] == "gemma2":
+        writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
+        writer.add_final_logit_softcapping(config["final_logit_softcapping"])
     writer.add_vocab_size(config["vocab_size"])
     writer.add_key_length(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
-    rope = config["rope_parameters"]
     if rope["rope_type"] in ("linear", "yarn"):
         writer.add_rope_scaling_type(gguf.RopeScalingType(rope["rope_type"]))
         writer.add_rope_scaling_factor(rope["factor"])
@@ -60,7 +66,7 @@ def _write_sizes(writer: gguf.GGUFWriter, config: dict) -> None:
 def _rope_factors(config: dict) -> list[float]:
     """The divisors of frequencies that a converter writes for Llama 3."""
     rope = config["rope_parameters"]
-    if rope["rope_type"] != "llama3":
+    if rope.get("rope_type") != "llama3":
         return []
     exponents = np.arange(0, config["head_dim"], 2) / config["head_dim"]
     waves = 2 * np.pi * rope["rope_theta"] ** exponents
@@ -98,6 +104,8 @@ def _write_tensors(writer: gguf.GGUFWriter, source: Path, config: dict, form: st
             heads = config["num_attention_heads" if stem.endswith("q_proj") else "num_key_value_heads"]
             tensor = _interleaved(tensor, heads)
         data = tensor.float().numpy()
+        if config["model_type"].startswith("gemma") and stem.endswith("norm"):
+            data = data + 1
         stored = f"{names.get_name(stem)}.{kind}"
         if data.ndim == 1 or any(part in name for part in KEPT_WHOLE):
             writer.add_tensor(stored, data)

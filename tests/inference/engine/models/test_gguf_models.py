@@ -58,6 +58,64 @@ def test_an_unquantized_gguf_file_gives_the_logits_of_its_folder(family: str, ti
     torch.testing.assert_close(logits(save_gguf(folder, tmp_path / "one.gguf")), logits(folder))
 
 
+@pytest.mark.parametrize("form", ["F32", "Q8_0"])
+@pytest.mark.parametrize("family", ["gemma2", "gemma3_text", "phi3"])
+def test_a_file_of_another_family_gives_the_logits_of_its_folder(family: str, form: str, tmp_path: Path) -> None:
+    """Also beyond the window, and with scaled positions and norms that differ from 1."""
+    folder = saved_family(tmp_path / "folder", family, form)
+    file = save_gguf(folder, tmp_path / "one.gguf", form)
+    torch.testing.assert_close(logits(file), logits(folder), rtol=1e-3, atol=1e-3)
+    model, config = read_gguf(file), AutoConfig.from_pretrained(folder)
+    assert isinstance(model.tensors, GGUFTensors)
+    for name in ("layer_types", "sliding_window", "query_pre_attn_scalar", "final_logit_softcapping"):
+        assert getattr(model.config, name, None) == getattr(config, name, None), name
+
+
+def saved_family(folder: Path, family: str, form: str) -> Path:
+    """The weights are those that the form has, so that a folder and its file have the same."""
+    tokenizer = byte_tokenizer()
+    config = causal_config("llama", len(tokenizer)).to_dict() | {"hidden_size": 64, "intermediate_size": 96}
+    config |= {"sliding_window": 6, "model_type": family, "num_hidden_layers": 6 if family == "gemma3_text" else 2}
+    config |= {"head_dim": 16, "tie_word_embeddings": family != "phi3"}
+    if family != "phi3":
+        config["query_pre_attn_scalar"] = 16
+    if family == "gemma3_text":
+        linear = {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6}
+        config["rope_parameters"] = {"full_attention": linear, "sliding_attention": {"rope_type": "default"}}
+    for name in ("architectures", "layer_types"):
+        config.pop(name, None)
+    save_config(folder, AutoConfig.for_model(config.pop("model_type"), **config), tokenizer)
+    weights = load_file(folder / "model.safetensors")
+    for name, tensor in weights.items():
+        if "norm" in name:
+            weights[name] = torch.linspace(0.5, 1.5, len(tensor))
+        elif form != "F32":
+            weights[name] = dequantised(tensor, form)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("family", "key", "value", "reason"),
+    [
+        ("phi3", "rope.dimension_count", 8, "rope.dimension_count differs"),
+        ("gemma3_text", "attention.sliding_window_pattern", 2, "another pattern of windows"),
+        ("llama", "attention.sliding_window", 6, "with attention.sliding_window are not supported"),
+    ],
+)
+def test_a_setting_that_is_not_read_is_refused(
+    family: str, key: str, value: int, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = saved(tmp_path / "folder", "llama", tied=False) if family == "llama" else None
+    folder = folder or saved_family(tmp_path / "folder", family, "F32")
+    file = save_gguf(folder, tmp_path / "one.gguf")
+    header = read_gguf_header(file)
+    header.values[f"{header.architecture}.{key}"] = value
+    monkeypatch.setattr(gguf_weights, "read_gguf_header", lambda _: header)
+    with pytest.raises(ModelLoadFailed, match=reason):
+        read_gguf(file)
+
+
 @pytest.mark.parametrize("form", ["Q8_0", "Q4_0", "F16"])
 def test_a_quantized_gguf_file_loses_only_the_precision_of_its_format(form: str, tmp_path: Path) -> None:
     folder = saved(tmp_path / "folder", "llama", tied=False)
@@ -276,3 +334,22 @@ def test_a_model_in_its_files_own_blocks_is_loaded_without_warning(
     file = save_gguf(saved(tmp_path / "folder", "qwen2", tied=False, form=form), tmp_path / "one.gguf", form)
     report = load_model("one", file, OPTIONS, lambda outputs: None).report
     assert (report.kernels, report.warning) == ("compiled", None)
+
+
+@pytest.mark.parametrize("family", ["gemma2", "gemma3_text", "phi3"])
+def test_compiled_kernels_compute_with_the_blocks_of_another_family(
+    family: str, tmp_path: Path, kernels: ctypes.CDLL
+) -> None:
+    folder = saved_family(tmp_path / "folder", family, "Q8_0")
+    model = read_gguf(save_gguf(folder, tmp_path / "one.gguf", "Q8_0"))
+    architecture = read_architecture(model.config)
+    assert architecture is not None
+    assert isinstance(model.tensors, GGUFTensors)
+    options = msgspec.structs.replace(OPTIONS, cache_dtype="float32")
+    checkpoint = Checkpoint(model.tensors, architecture)
+    decoder = make_decoder(checkpoint, options, Kernels(kernels, 1), slots=2, context_size=64)
+    assert isinstance(decoder, NativeDecoder)
+    assert decoder.is_all_blocks
+    expected = logits(folder)
+    got = decoder.run([TokenSpan(0, 0, IDS, all_logits=True)])
+    assert (got - expected).abs().max() < 1e-3 * expected.abs().max()
