@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from inference.engine.formats import FAMILIES
 from inference.protocol.errors import ErrorCode
 from inference.protocol.fields import SYSTEM_FINGERPRINT
 from inference.protocol.native.inference import InferenceRequest
@@ -39,6 +40,12 @@ def test_every_sampling_parameter_has_its_row_with_default_and_bounds():
         f"`{name}`": (documented_default(name, schema), documented_bounds(schema)) for name, schema in declared.items()
     }
     assert {name: (default, bounds) for name, default, bounds, _ in rows} == expected
+
+
+def test_every_family_with_a_decoder_of_its_own_has_its_row():
+    rows = table_rows(DOCS / "operator" / "models.md", "| family | computed by | sliding windows | GGUF files |")
+    own = {name: windows for name, code, windows, _ in rows if code.startswith("own decoders")}
+    assert own == {family.name: "yes" if "sliding_window" in family.reads else "none" for family in FAMILIES.values()}
 
 
 def documented_default(name: str, schema: dict[str, Any]) -> str:
