@@ -148,6 +148,8 @@ if "REDIS_URL" not in os.environ and is_development():
 # Tasks that the server runs itself, with their interval in seconds.
 SERVER_PERIODIC_TASKS: dict[str, float] = {}
 
+AUDIT_RETENTION = timedelta(days=env.int("STOA_AUDIT_RETENTION_DAYS"))
+
 LOGIN_REDIRECT_URL = "admin:index"
 AUTH_USER_MODEL = "accounts.User"
 PASSWORD_HASHERS = [

@@ -128,6 +128,7 @@ _SHARED = (
     Variable("STOA_HSTS_SECONDS", VariableType.INTEGER, 31_536_000, "Seconds for which browsers use HTTPS only, in production. 0: off, as where another host of the domain has no HTTPS."),
     Variable("STOA_METRICS_DIR", VariableType.STRING, "", "Folder in which the processes of one machine share their metrics.", default_description="`var/metrics`"),
     Variable("STOA_METRICS_PUBLIC", VariableType.BOOLEAN, False, "Allow anybody to read `/metrics`."),
+    Variable("STOA_AUDIT_RETENTION_DAYS", VariableType.INTEGER, MAX_DAYS, "Days for which entries of the audit log are kept. Older ones are removed by whole months. By default they are kept for a century. Set the same for both projects on one database.", minimum=30, maximum=MAX_DAYS),
     Variable("STOA_LOG_FORMAT", VariableType.STRING, "json", "Format of log lines: JSON, or readable text for a console.", choices=("json", "console")),
     Variable("STOA_LOG_LEVEL", VariableType.STRING, "INFO", "Lowest level that is logged.", choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")),
     Variable("STOA_S3_ENDPOINT", VariableType.STRING, "", "URL of the S3 server.", default_description="Amazon S3", format=_URL),

@@ -35,6 +35,17 @@ def create_triggers(*, using: str = DEFAULT_DB_ALIAS, **kwargs: Any) -> None:
     with connection.cursor() as cursor:
         for statement in _statements(connection):
             cursor.execute(statement)
+        for partition in partition_names(connection):
+            cursor.execute(_truncate_trigger(partition))
+
+
+def partition_names(connection: BaseDatabaseWrapper) -> list[str]:
+    """Return the names of the partitions, which get the triggers of rows from their table, but not that of TRUNCATE."""
+    if connection.vendor != "postgresql":
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = %s::regclass", [TABLE])
+        return [name for (name,) in cursor.fetchall()]
 
 
 def trigger_names(connection: BaseDatabaseWrapper) -> set[str]:
@@ -47,15 +58,18 @@ def missing_triggers(*, using: str = DEFAULT_DB_ALIAS) -> list[str]:
     connection = connections[using]
     if TABLE not in connection.introspection.table_names():
         return []
+    tables = [TABLE, *partition_names(connection)]
+    existing = [_enabled_triggers(connection, table) for table in tables]
+    return sorted(trigger_names(connection) - set.intersection(*existing))
+
+
+def _enabled_triggers(connection: BaseDatabaseWrapper, table: str) -> set[str]:
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            cursor.execute(
-                "SELECT tgname FROM pg_trigger WHERE tgrelid = %s::regclass AND tgenabled <> 'D'", [TABLE]
-            )  # fmt: skip
+            cursor.execute("SELECT tgname FROM pg_trigger WHERE tgrelid = %s::regclass AND tgenabled <> 'D'", [table])
         else:
-            cursor.execute("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %s", [TABLE])
-        existing = {name for (name,) in cursor.fetchall()}
-    return sorted(trigger_names(connection) - existing)
+            cursor.execute("SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = %s", [table])
+        return {name for (name,) in cursor.fetchall()}
 
 
 def check_triggers(
@@ -73,13 +87,23 @@ def check_triggers(
     ]
 
 
+def _truncate_trigger(table: str) -> str:
+    return (
+        f"CREATE OR REPLACE TRIGGER {TRUNCATE_TRIGGER_NAME} BEFORE TRUNCATE ON {table} "
+        "FOR EACH STATEMENT EXECUTE FUNCTION audit_refuse()"
+    )
+
+
 def _statements(connection: BaseDatabaseWrapper) -> list[str]:
     if connection.vendor == "postgresql":
-        whens = [(name, f"BEFORE {event}", "ROW") for event, name in TRIGGER_NAMES.items()]
-        whens.append((TRUNCATE_TRIGGER_NAME, "BEFORE TRUNCATE", "STATEMENT"))
-        return [POSTGRESQL_FUNCTION] + [
-            f"CREATE OR REPLACE TRIGGER {name} {when} ON {TABLE} FOR EACH {each} EXECUTE FUNCTION audit_refuse()"
-            for name, when, each in whens
+        return [
+            POSTGRESQL_FUNCTION,
+            _truncate_trigger(TABLE),
+            *(
+                f"CREATE OR REPLACE TRIGGER {name} BEFORE {event} ON {TABLE} "
+                "FOR EACH ROW EXECUTE FUNCTION audit_refuse()"
+                for event, name in TRIGGER_NAMES.items()
+            ),
         ]
     return [
         f"CREATE TRIGGER IF NOT EXISTS {name} BEFORE {event} ON {TABLE} "

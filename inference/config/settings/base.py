@@ -171,7 +171,10 @@ CELERY_BROKER_TRANSPORT_OPTIONS = transport_options(CELERY_BROKER_URL, prefix="s
 # Tasks that each server runs, with or without workers.
 SERVER_PERIODIC_TASKS = {"inference.batches.insertion.sweep_abandoned_batches": 20.0}
 if not CELERY_BROKER_URL:
-    SERVER_PERIODIC_TASKS |= {"shared.accounts.tasks.clear_expired": 3600.0}
+    SERVER_PERIODIC_TASKS |= {
+        "shared.accounts.tasks.clear_expired": 3600.0,
+        "shared.audit.tasks.maintain_log": 3600.0,
+    }
 
 # Limits per minute of an API key, of all credentials of a user, and of an IP address without a credential. Tokens count
 # prompts and outputs. The concurrency limits count requests that generate.

@@ -22,7 +22,11 @@ from shared.observability import metrics
 from shared.observability.trace_export import start_tracing
 
 # Task names of both projects, with their interval in seconds.
-PERIODIC_TASKS = {"shared.accounts.tasks.clear_expired": 3600.0, "shared.sqlite.tasks.refresh_statistics": 6 * 3600.0}
+PERIODIC_TASKS = {
+    "shared.accounts.tasks.clear_expired": 3600.0,
+    "shared.audit.tasks.maintain_log": 3600.0,
+    "shared.sqlite.tasks.refresh_statistics": 6 * 3600.0,
+}
 
 logger = structlog.get_logger(__name__)
 

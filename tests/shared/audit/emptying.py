@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection
 
-from shared.audit.triggers import TABLE, trigger_names
+from shared.audit.triggers import TABLE, TRUNCATE_TRIGGER_NAME, partition_names, trigger_names
 
 
 @pytest.fixture
@@ -15,3 +15,5 @@ def log_can_be_emptied(transactional_db: None) -> Iterator[None]:
     with connection.cursor() as cursor:
         for name in trigger_names(connection):
             cursor.execute(f"DROP TRIGGER {name}" + (f" ON {TABLE}" if connection.vendor == "postgresql" else ""))
+        for partition in partition_names(connection):
+            cursor.execute(f"DROP TRIGGER IF EXISTS {TRUNCATE_TRIGGER_NAME} ON {partition}")
