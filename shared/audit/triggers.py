@@ -59,8 +59,8 @@ def missing_triggers(*, using: str = DEFAULT_DB_ALIAS) -> list[str]:
     if TABLE not in connection.introspection.table_names():
         return []
     tables = [TABLE, *partition_names(connection)]
-    existing = [_enabled_triggers(connection, table) for table in tables]
-    return sorted(trigger_names(connection) - set.intersection(*existing))
+    needed = trigger_names(connection)
+    return sorted({name for table in tables for name in needed - _enabled_triggers(connection, table)})
 
 
 def _enabled_triggers(connection: BaseDatabaseWrapper, table: str) -> set[str]:
