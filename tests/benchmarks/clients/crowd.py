@@ -62,24 +62,33 @@ Action = Callable[[httpx2.AsyncClient], Awaitable[httpx2.Response]]
 
 @dataclass
 class Run:
-    """The outcomes of a run, and the seconds of each answered request by its kind."""
+    """The outcomes of a run, and by kind the seconds of each answered request and when it began."""
 
     name: str
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    began_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     outcomes: Counter[str] = field(default_factory=Counter)
     wrong: Counter[str] = field(default_factory=Counter)
     lasted_s: float = 0.0
+    began: float = field(default_factory=time.monotonic)
 
-    def record(self, kind: str, response: httpx2.Response, seconds: float) -> None:
+    def record(self, kind: str, response: httpx2.Response, began: float) -> None:
         self.outcomes["answered" if response.is_success else "refused"] += 1
         if response.is_success:
-            self.seconds[kind].append(seconds)
+            self.seconds[kind].append(time.monotonic() - began)
+            self.began_s[kind].append(began - self.began)
         elif response.status_code not in (429, 503) or "Retry-After" not in response.headers:
             self.wrong[f"{kind}: {response.status_code} {response.text[:200]}"] += 1
 
     @property
     def rate(self) -> float:
         return self.outcomes["answered"] / self.lasted_s
+
+    def slowest_began_s(self, kind: str) -> tuple[float, float]:
+        """Return when the first and the last of the slowest hundredth of these requests began, in seconds."""
+        slow = percentile(self.seconds[kind], 99)
+        began = [at for at, taken in zip(self.began_s[kind], self.seconds[kind], strict=True) if taken >= slow]
+        return (min(began), max(began)) if began else (0.0, 0.0)
 
     @property
     def refused_percent(self) -> float:
@@ -166,7 +175,8 @@ class Crowd:
 
     async def run(self, name: str, count: int, seconds: float, rate: float | None = None) -> Run:
         """Let this many clients act, as often as they can or `rate` times a second together."""
-        run, began = Run(name), time.monotonic()
+        run = Run(name)
+        began = run.began
         interval = count / rate if rate else 0.0
 
         async def act(client: httpx2.AsyncClient, customer: Customer, number: int) -> None:
@@ -186,12 +196,12 @@ class Crowd:
 
     async def idle(self) -> Run:
         """Let one client do everything one after the other."""
-        run, began = Run("1 client"), time.monotonic()
+        run = Run("1 client")
         async with new_client() as client:
             for _ in range(IDLE_ROUNDS):
                 for kind in dict.fromkeys(KINDS):
                     await self._act(self._customers[0], client, kind, run)
-        run.lasted_s = time.monotonic() - began
+        run.lasted_s = time.monotonic() - run.began
         return run
 
     async def recovery_seconds(self, idle: Run) -> float:
@@ -220,7 +230,7 @@ class Crowd:
             run.outcomes["refused"] += 1
             run.wrong[f"{kind}: {type(error).__name__}"] += 1
             return
-        run.record(kind, response, time.monotonic() - began)
+        run.record(kind, response, began)
         if not response.is_success:
             await asyncio.sleep(min(1.0, float(response.headers.get("Retry-After", 1))))
 
@@ -261,7 +271,9 @@ def print_run(database: str, run: Run) -> None:
     print(f"{database}, {run.name}: {run.rate:.1f} answers/s, {run.refused_percent:.2f} % refused")
     for kind, taken in sorted(run.seconds.items()):
         p50, p99 = percentile(taken, 50) * 1000, percentile(taken, 99) * 1000
-        print(f"    {kind:8} {len(taken):6} answered, p50 {p50:7.0f} ms, p99 {p99:7.0f} ms", flush=True)
+        first, last = run.slowest_began_s(kind)
+        slowest = f"the slowest 1 % began after {first:.0f} to {last:.0f} s"
+        print(f"    {kind:8} {len(taken):6} answered, p50 {p50:7.0f} ms, p99 {p99:7.0f} ms, {slowest}", flush=True)
 
 
 def measure_demo(database: str, seconds: float, **settings: Any) -> list[Comparison]:
