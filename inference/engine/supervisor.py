@@ -45,7 +45,7 @@ def _end_with_stdin(server: subprocess.Popen[bytes]) -> None:
         server.terminate()
     while server.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
-    _kill_group(server.pid)
+    server.kill()  # `main` waits for it, and then kills what it started
 
 
 def _kill_group(leader: int) -> None:
