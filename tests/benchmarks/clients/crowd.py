@@ -29,6 +29,7 @@ from tests.running_stoa import RunningStoa, start_stoa, stop_stoa
 
 CROWDS, CAPACITY_CLIENTS, SHARE_OF_CAPACITY = (64, 256), 16, 0.8
 IDLE_ROUNDS, RECOVERY_TIMEOUT_S = 15, 120.0
+ARRIVAL_S = 5.0  # in which the clients of a rush arrive
 PASSWORD = "a crowd of one"
 PLENTY = 10_000_000
 MODEL = "stoa-describer"
@@ -180,7 +181,7 @@ class Crowd:
         interval = count / rate if rate else 0.0
 
         async def act(client: httpx2.AsyncClient, customer: Customer, number: int) -> None:
-            due = began + (number / count) * interval
+            due = began + (number / count) * (interval or ARRIVAL_S)
             for step in itertools.count(number):
                 await asyncio.sleep(max(0.0, due - time.monotonic()))
                 if time.monotonic() - began > seconds:
