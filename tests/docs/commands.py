@@ -3,9 +3,10 @@
 import json
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from django.utils.functional import cached_property
 
 from tests.docs.pages import CHECKOUT, markdown_pages
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
-from functools import cached_property
 from typing import Any
+
+from django.utils.functional import cached_property
 
 from commerce.analytics.dashboard.periods import (
     ChartColumns,

@@ -8,11 +8,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
-from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from django.db.models import Case, Q, QuerySet, Sum, When
 from django.db.models.functions import TruncDate
+from django.utils.functional import cached_property
 
 from commerce.analytics.models import LedgerEntry, PeriodRollup, RollupState
 from commerce.analytics.reports.date_ranges import DateRange, last_days, local_date

@@ -12,11 +12,12 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import structlog
+from django.utils.functional import cached_property
 
 from commerce.model_server.circuit_breaker import CircuitBreaker, CircuitOpen
 from commerce.model_server.transport import http_client

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import msgspec
 from asgiref.sync import sync_to_async
 from django.utils import timezone
+from django.utils.functional import cached_property
 from msgspec import UNSET
 
 from inference.access.requests import heavy_request_slot

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import cached_property
 from typing import Any, TypeVar, cast
 
 from asgiref.sync import async_to_sync, sync_to_async
@@ -12,6 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, resolve
 from django.utils import timezone
+from django.utils.functional import cached_property
 
 from shared.accounts.authentication import NotAuthenticated, Principal, authenticate, credential_from_headers
 from shared.api.errors import ApiError, Problem, problem_response

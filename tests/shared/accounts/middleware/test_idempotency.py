@@ -555,3 +555,26 @@ def test_a_late_run_writes_no_answer() -> None:
     with pytest.raises(ApiError):
         store_response(row=dead, response=HttpResponse(b"late"))
     assert KeyedRequest.objects.get().status is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_n2_a_request_whose_credential_is_still_read_delays_no_other(post: Make, monkeypatch: Any) -> None:
+    authenticate, is_reading, may_go_on = idempotency.authenticate, threading.Event(), threading.Event()
+    slow, fast = bearer(make_user("slow@example.com")), bearer(make_user("fast@example.com"))
+
+    def authenticate_slowly(credential: str) -> Any:
+        if f"Bearer {credential}" == slow:
+            is_reading.set()
+            assert may_go_on.wait(30)
+        return authenticate(credential)
+
+    monkeypatch.setattr(idempotency, "authenticate", authenticate_slowly)
+    with ThreadPoolExecutor(2) as threads:
+        waiting = threads.submit(post, credential=slow)
+        assert is_reading.wait(30)
+        other = threads.submit(post, credential=fast)
+        try:
+            assert other.result(timeout=10).status_code == 201
+        finally:
+            may_go_on.set()
+        assert waiting.result(timeout=30).status_code == 201
