@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
-from commerce.catalog.stock import StockLine, take_stock
+from commerce.catalog.stock import OutOfStock, StockLine, take_stock
 from commerce.orders.models import Order, OrderLine, Refund
 from commerce.orders.order_tree import LockedOrderTree
 from commerce.orders.pricing import PricedLine, RequestedLine, price_lines, sales_tax
@@ -35,12 +35,16 @@ class DeliveryDetails:
 
 
 def place_order(*, customer: User, lines: Sequence[RequestedLine], delivery: DeliveryDetails, now: datetime) -> Order:
-    """Take the stock and create a parent order with a child for each shop, all or nothing; return the parent.
+    """Take the stock and create a parent order with a child for each shop, all or nothing.
 
-    Raises ValidationFailed, by line, for products that are not for sale or out of stock, and for several currencies.
+    Return the parent, with what its response shows. Raises ValidationFailed, by line, for products that are not for
+    sale or out of stock, and for several currencies.
     """
     with transactions.read_snapshot():  # prices of one moment, read before the write lock is taken
         priced = price_lines(lines)
+    for position, line in enumerate(priced):
+        if line.quantity > (line.variation or line.product).quantity:
+            raise OutOfStock(position)  # known without a lock
     amount, tax = sum(line.subtotal for line in priced), sales_tax(priced)
     fee: int = settings.DELIVERY_FEE
     common = _common_fields(customer, priced[0].product.currency, delivery, now)
@@ -48,7 +52,6 @@ def place_order(*, customer: User, lines: Sequence[RequestedLine], delivery: Del
         StockLine(product_id=line.product_id, variation_id=line.variation_id, quantity=line.quantity) for line in lines
     ]
     with transaction.atomic():
-        take_stock(lines=stock_lines)
         parent = Order.objects.create(
             amount=amount,
             sales_tax=tax,
@@ -57,8 +60,13 @@ def place_order(*, customer: User, lines: Sequence[RequestedLine], delivery: Del
             paid_total=amount + tax + fee,
             **common,
         )
-        announce_new_orders(_create_children(parent, priced, common), now=now)
-    return parent
+        children = _create_children(parent, priced, common)
+        announce_new_orders(children, now=now)
+        placed = Order.objects.for_response().get(pk=parent.pk)
+        # Last, since until the commit all other orders of these products and shops wait.
+        take_stock(lines=stock_lines)
+        increment_order_counts(shop_ids=[child.shop_id for child in children if child.shop_id])
+    return placed
 
 
 @transaction.atomic
@@ -165,7 +173,6 @@ def _create_children(parent: Order, priced: Sequence[PricedLine], common: Mappin
         children.append(child)
         order_lines += [_order_line(child, line) for line in shop_lines]
     OrderLine.objects.bulk_create(order_lines)
-    increment_order_counts(shop_ids=[child.shop_id for child in children if child.shop_id])
     return children
 
 

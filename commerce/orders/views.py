@@ -70,13 +70,12 @@ class OrderViewSet(SlugOrIdLookupMixin, CreateMixin, UpdateMixin, ListModelMixin
         return Order.objects.of_customer(user).for_response().order_by("-created_at", "-id")
 
     def perform_create(self, serializer: NewOrderSerializer) -> Order:
-        order = services.place_order(
+        return services.place_order(
             customer=self.request.auth.user,
             lines=serializer.lines(),
             delivery=serializer.delivery(),
             now=timezone.now(),
         )
-        return Order.objects.for_response().get(pk=order.pk)
 
     def perform_update(self, serializer: Any) -> Order:
         order_id, status = serializer.instance.pk, serializer.validated_data["order_status"]
