@@ -5,12 +5,12 @@ from datetime import date
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularJSONAPIView
 
 from commerce.analytics.dashboard.access import ShopAdminSignInForm
 from commerce.metrics.health_checks import CHECKS
 from shared.api.admin.labels import translate_admin
-from shared.api.openapi import DeprecatedSchemaView, deprecation_headers
+from shared.api.openapi import deprecation_headers
+from shared.api.openapi.views import OpenApiView
 from shared.observability.health import livez, readyz
 from shared.pages.docs import DocsView
 from shared.pages.landing import Link, landing_page
@@ -31,11 +31,11 @@ api: list[URLPattern | URLResolver] = [
     path("", include("commerce.descriptions.urls")),
     path("", include("commerce.site_settings.urls")),
     path("", include("commerce.webhooks.urls")),
-    path("openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
+    path("openapi.json", OpenApiView.as_view(), name="openapi"),
     path(
         "schema",
-        DeprecatedSchemaView.as_view(
-            deprecation_headers=deprecation_headers(
+        OpenApiView.as_view(
+            extra_headers=deprecation_headers(
                 since=date(2026, 11, 24), sunset=date(2027, 6, 30), successor="/api/openapi.json"
             )
         ),

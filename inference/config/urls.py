@@ -5,11 +5,11 @@ from datetime import date
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularJSONAPIView
 
 from inference.config.asyncapi.document import asyncapi_document
 from inference.registry.services import check_model_host
-from shared.api.openapi import DeprecatedSchemaView, deprecation_headers
+from shared.api.openapi import deprecation_headers
+from shared.api.openapi.views import OpenApiView
 from shared.observability.health import livez, readyz
 from shared.pages.docs import DocsView
 from shared.pages.landing import Link, landing_page
@@ -49,11 +49,11 @@ urlpatterns = [
     path("livez", livez),
     path("readyz", readyz(database=check_database, disk=check_disk, model_host=check_model_host)),
     path("asyncapi.json", asyncapi_document),
-    path("openapi.json", SpectacularJSONAPIView.as_view(), name="openapi"),
+    path("openapi.json", OpenApiView.as_view(), name="openapi"),
     path(
         "schema",
-        DeprecatedSchemaView.as_view(
-            deprecation_headers=deprecation_headers(
+        OpenApiView.as_view(
+            extra_headers=deprecation_headers(
                 since=date(2026, 11, 24), sunset=date(2027, 6, 30), successor="/openapi.json"
             )
         ),

@@ -12,6 +12,7 @@ from inference.usage.scopes import LimitScope, limit_scopes
 from shared.accounts.middleware.request_limits import client_address_key, find_credential_owner, is_limited
 from shared.api.limits.rate_limits import RateLimitCounter, RateLimitDecision, ahit, apeek, raise_if_limited
 from shared.api.middleware.errors import HTML_PAGE_PATHS
+from shared.serving.asgi.threads import CLIENT_KEY
 from shared.serving.asgi.types import Scope
 
 BUCKET = "inference"
@@ -27,9 +28,11 @@ async def count_request(scope: Scope) -> RateLimitDecision | None:
     """
     if not is_limited(scope):
         return None
+    scope[CLIENT_KEY] = client_address_key(scope)
     if any(scope["path"] == page or scope["path"].startswith(f"{page}/") for page in HTML_PAGE_PATHS):
         return await ahit(PAGES_BUCKET, RateLimitCounter(client_address_key(scope), settings.REQUEST_LIMIT))
     if owner := await find_credential_owner(scope):
+        scope[CLIENT_KEY] = f"user:{owner.user_id}"
         return await count_scopes(limit_scopes(owner.user_id, owner.api_key))
     return await ahit(BUCKET, _address_counter(scope))
 

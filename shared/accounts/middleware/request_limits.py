@@ -24,6 +24,7 @@ from shared.accounts.models import ApiKey
 from shared.accounts.tokens import AccessToken
 from shared.api.limits.rate_limits import RateLimitCounter, RateLimitDecision, address_key, ahit
 from shared.serving.asgi.request_checks import get_header
+from shared.serving.asgi.threads import CLIENT_KEY
 from shared.serving.asgi.types import Scope
 from shared.serving.asgi.wrapper import PROBE_PATHS
 from shared.serving.db_threads import run_in_db_thread
@@ -46,6 +47,7 @@ async def limit_request(scope: Scope) -> RateLimitDecision | None:
         return None
     owner = await find_credential_owner(scope)
     key = f"user:{owner.user_id}" if owner else client_address_key(scope)
+    scope[CLIENT_KEY] = key
     return await ahit("requests", RateLimitCounter(key, settings.REQUEST_LIMIT))
 
 

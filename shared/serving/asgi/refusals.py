@@ -1,4 +1,4 @@
-"""Spacing of the requests of a client that goes on after 429, so that it costs others little.
+"""Spacing of the requests of a client that goes on after 429, and of those without a limit, as probes.
 
 Most clients wait as Retry-After says. From one that does not, each refused request costs the server as much as it takes
 to see that the limit is reached: with many connections, all of a processor.
@@ -12,8 +12,8 @@ from shared.api.limits.rate_limits import address_key
 from shared.serving.asgi.request_checks import get_header
 from shared.serving.asgi.types import Scope
 
-BURST = 500  # refusals of a client in a row before its next request waits
-PER_SECOND = 50.0  # refused requests of a client from then on
+BURST = 500  # such requests of a client in a row before its next one waits
+PER_SECOND = 50.0  # of a client from then on
 MAX_WAIT_SECONDS = 10.0
 MAX_CLIENTS = 10_000
 
@@ -28,7 +28,7 @@ class RefusalPacer:
         self._due: OrderedDict[int, float] = OrderedDict()  # when the last refusal would be due at PER_SECOND
 
     def count(self, client: int) -> None:
-        """Count a refusal."""
+        """Count a refusal, or a request without a limit."""
         now = time.monotonic()
         due = max(self._due.pop(client, now), now) + 1 / PER_SECOND
         self._due[client] = min(due, now + BURST / PER_SECOND + MAX_WAIT_SECONDS)

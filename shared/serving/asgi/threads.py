@@ -1,21 +1,25 @@
-"""Reuse of threads across requests.
+"""Reuse of threads across requests, and the turns of the clients at them.
 
 Under ASGI, Django starts a thread for each request's blocking work and ends it afterwards, in yet another thread. That
 was a tenth of the cost of a short response.
 """
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from asgiref.sync import ThreadSensitiveContext
 from django.db import connections
 
+from shared.serving.asgi.turns import ClientTurns
 from shared.serving.asgi.types import Application, Receive, Scope, Send
 
 MAX_IDLE_THREADS = 32
+CLIENT_KEY = "stoa.client"  # in the scope of a request that is limited: the user of its credential, else the address
 
 
 class ThreadReuseMiddleware:
@@ -27,27 +31,34 @@ class ThreadReuseMiddleware:
     def __init__(self, application: Application) -> None:
         self._application = application
         self._idle: deque[ThreadPoolExecutor] = deque()
+        self._turns = ClientTurns()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        thread = RequestThread(self._idle)
+        thread = RequestThread(self._idle, self._turns, scope.get(CLIENT_KEY))
         token = _current_thread.set(thread)
         try:
             async with ThreadSensitiveContext(executor=thread):
                 await self._application(scope, receive, send)
         finally:
             _current_thread.reset(token)
-            thread.release()
+            thread.close()
 
 
 class RequestThread(Executor):
-    """Executor with the one thread of a request: acquired at its first blocking call, and again after a release."""
+    """Executor with the one thread of a request: acquired at its first blocking call, and again after a release.
 
-    def __init__(self, idle: deque[ThreadPoolExecutor]) -> None:
+    The calls of a client take turns with those of others. `client` None is not limited, as probes.
+    """
+
+    def __init__(self, idle: deque[ThreadPoolExecutor], turns: ClientTurns, client: str | None) -> None:
         self._idle = idle
+        self._turns = turns
+        self._client = client
         self._thread: ThreadPoolExecutor | None = None
+        self._is_closed = False
 
     @property
     def is_unused(self) -> bool:
@@ -55,15 +66,46 @@ class RequestThread(Executor):
         return self._thread is None
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
-        if self._thread is None:
-            self._thread = self._idle.pop() if self._idle else ThreadPoolExecutor(1, thread_name_prefix="request")
-        return self._thread.submit(function, *args, **options)
+        call = partial(function, *args, **options)
+        if self._client is None:
+            return self._acquire().submit(call)
+        future: Future[Any] = Future()
+        self._turns.enter(self._client, partial(self._start, self._client, future, call))
+        return future
 
     def release(self) -> None:
         if self._thread:
             # Queued behind what the request left running, so that the next request does not wait for it.
             self._thread.submit(_return_thread, self._thread, self._idle)
             self._thread = None
+
+    def close(self) -> None:
+        """Release the thread, also of a call whose turn comes later."""
+        self._is_closed = True
+        self.release()
+
+    def _start(self, client: str, future: Future[Any], call: Callable[[], Any]) -> None:
+        if not future.set_running_or_notify_cancel():  # the request was cancelled while it waited
+            asyncio.get_running_loop().call_soon(self._turns.leave, client)
+            return
+        leave = partial(asyncio.get_running_loop().call_soon_threadsafe, self._turns.leave, client)
+        self._acquire().submit(_run, future, call, leave)
+        if self._is_closed:
+            self.release()
+
+    def _acquire(self) -> ThreadPoolExecutor:
+        if self._thread is None:
+            self._thread = self._idle.pop() if self._idle else ThreadPoolExecutor(1, thread_name_prefix="request")
+        return self._thread
+
+
+def _run(future: Future[Any], call: Callable[[], Any], leave: Callable[[], object]) -> None:
+    try:
+        future.set_result(call())
+    except BaseException as error:
+        future.set_exception(error)
+    finally:
+        leave()
 
 
 _current_thread: ContextVar[RequestThread | None] = ContextVar("request_thread", default=None)

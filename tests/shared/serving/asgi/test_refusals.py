@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from shared.serving.asgi import refusals
+from shared.serving.asgi import refusals, wrapper
 from shared.serving.asgi.refusals import BURST, MAX_CLIENTS, MAX_WAIT_SECONDS, PER_SECOND, RefusalPacer, client_of
-from shared.serving.asgi.types import Headers
+from shared.serving.asgi.types import Event, Headers, Receive, Scope, Send
 
 ONE, OTHER = 1, 2
 
@@ -84,3 +84,39 @@ def test_a_client_is_an_address_with_a_credential_in_any_spelling():
     assert len(same) == 1
     assert len(same | others) == 4
     assert client("2001:db8::1") == client("2001:db8::2")
+
+
+def test_a_flood_of_probes_is_spaced_by_its_address_whatever_credentials_it_sends(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+):
+    pacer = RefusalPacer()
+    monkeypatch.setattr(wrapper, "pacer", pacer)
+
+    async def never_limited(scope: Scope) -> None:
+        return None
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def receive() -> Event:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(event: Event) -> None:
+        pass
+
+    probed = wrapper.wrap(application, rate_limit=never_limited)
+
+    async def probe(address: str, number: int) -> float:
+        headers = [(b"host", b"localhost"), (b"authorization", b"Bearer %d" % number)]
+        scope = {"type": "http", "method": "GET", "path": "/readyz", "raw_path": b"/readyz", "query_string": b""}
+        before = clock.now
+        await probed(scope | {"headers": headers, "client": (address, 1234)}, receive, send)
+        return clock.now - before
+
+    async def flood() -> None:
+        assert not any([await probe("192.0.2.1", number) for number in range(BURST)])
+        assert [await probe("192.0.2.1", number) for number in range(3)] == pytest.approx([1 / PER_SECOND] * 3)
+        assert await probe("192.0.2.2", 1) == 0
+
+    asyncio.run(flood())

@@ -1,0 +1,155 @@
+"""Turns of the clients at the threads of a process: row N11's rule for every request."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+
+from shared.serving.asgi import turns
+from shared.serving.asgi.threads import CLIENT_KEY, ThreadReuseMiddleware
+from shared.serving.asgi.turns import MAX_RUNNING
+
+pytestmark = pytest.mark.no_database
+
+FEW, MANY = "user:1", "user:2"
+
+
+class Server:
+    """Application whose requests block until they are let go on, and that knows whose run."""
+
+    def __init__(self) -> None:
+        self.middleware = ThreadReuseMiddleware(self._respond)
+        self.may_end = threading.Event()
+        self.running: dict[str | None, int] = {}
+        self._lock = threading.Lock()
+
+    async def _respond(self, scope: Any, receive: Any, send: Any) -> None:
+        await sync_to_async(self._view)(scope.get(CLIENT_KEY), scope["seconds"])
+
+    def _view(self, client: str | None, seconds: float | None) -> None:
+        with self._counted(client):
+            if seconds is None:
+                assert self.may_end.wait(30)
+            else:
+                time.sleep(seconds)
+
+    @contextmanager
+    def _counted(self, client: str | None) -> Iterator[None]:
+        with self._lock:
+            self.running[client] = self.running.get(client, 0) + 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.running[client] -= 1
+
+    def request(self, client: str | None, *, seconds: float | None = None) -> asyncio.Future[None]:
+        scope = {"type": "http", "seconds": seconds} | ({CLIENT_KEY: client} if client else {})
+        return asyncio.ensure_future(self.middleware(scope, _receive, _send))
+
+
+async def _receive() -> Any:
+    return await asyncio.Future()
+
+
+async def _send(event: Any) -> None:
+    raise AssertionError
+
+
+def serve(scenario: Callable[[Server], Awaitable[None]]) -> None:
+    async def run() -> None:
+        server = Server()
+        try:
+            await scenario(server)
+        finally:
+            server.may_end.set()
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110  what happens in threads
+        await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+def long_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let whoever was active be so during the test, so that a busy machine changes nothing."""
+    monkeypatch.setattr(turns, "ACTIVE_SECONDS", 60.0)
+    monkeypatch.setattr(turns, "PAUSE_SECONDS", 60.0)
+
+
+def test_a_client_alone_has_many_requests_at_once() -> None:
+    async def scenario(server: Server) -> None:
+        requests = [server.request(MANY) for _ in range(MAX_RUNNING + 5)]
+        await until(lambda: server.running.get(MANY) == MAX_RUNNING)
+        server.may_end.set()
+        await asyncio.gather(*requests)
+
+    serve(scenario)
+
+
+@pytest.mark.usefixtures("long_pause")
+def test_beside_another_client_many_short_requests_run_one_after_the_other() -> None:
+    async def scenario(server: Server) -> None:
+        await server.request(FEW, seconds=0)
+        requests = [server.request(MANY, seconds=0.02) for _ in range(20)]
+        most = 0
+        while not all(request.done() for request in requests):
+            most = max(most, server.running.get(MANY, 0))
+            await server.request(FEW, seconds=0)  # it never waits for one of them
+            await asyncio.sleep(0.002)
+        assert most == 1
+
+    serve(scenario)
+
+
+def test_a_long_request_holds_up_its_clients_next_one_for_a_moment_only() -> None:
+    async def scenario(server: Server) -> None:
+        server.request(MANY)
+        await server.request(FEW, seconds=0)
+        await server.request(MANY, seconds=0)
+        assert server.running[MANY] == 1
+
+    serve(scenario)
+
+
+@pytest.mark.usefixtures("long_pause")
+def test_requests_that_end_while_they_wait_take_no_turn() -> None:
+    async def scenario(server: Server) -> None:
+        long = server.request(MANY)
+        await server.request(FEW, seconds=0)
+        waiting = [server.request(MANY) for _ in range(10)]
+        await asyncio.sleep(0)
+        for request in waiting:
+            request.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        server.may_end.set()
+        await long
+        await server.request(MANY, seconds=0)
+        await until(lambda: server.running[MANY] == 0)
+
+    serve(scenario)
+
+
+def test_probes_wait_for_no_turn() -> None:
+    async def scenario(server: Server) -> None:
+        requests = [server.request(None) for _ in range(MAX_RUNNING + 5)]
+        await until(lambda: server.running.get(None) == len(requests))
+
+    serve(scenario)
+
+
+def test_an_error_ends_the_turn() -> None:
+    async def scenario(server: Server) -> None:
+        for _ in range(MAX_RUNNING + 1):
+            with pytest.raises(ValueError, match="sleep"):
+                await server.request(MANY, seconds=-1)
+        await server.request(MANY, seconds=0)
+
+    serve(scenario)
