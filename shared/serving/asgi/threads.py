@@ -5,6 +5,7 @@ was a tenth of the cost of a short response.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -86,7 +87,7 @@ class RequestThread(Executor):
 
     def _start(self, client: str, future: Future[Any], call: Callable[[], Any]) -> None:
         if not future.set_running_or_notify_cancel():  # the request was cancelled while it waited
-            asyncio.get_running_loop().call_soon(self._turns.leave, client)
+            asyncio.get_running_loop().call_soon(self._turns.leave, client, 0.0)
             return
         leave = partial(asyncio.get_running_loop().call_soon_threadsafe, self._turns.leave, client)
         self._acquire().submit(_run, future, call, leave)
@@ -99,13 +100,14 @@ class RequestThread(Executor):
         return self._thread
 
 
-def _run(future: Future[Any], call: Callable[[], Any], leave: Callable[[], object]) -> None:
+def _run(future: Future[Any], call: Callable[[], Any], leave: Callable[[float], object]) -> None:
+    began = time.thread_time()
     try:
         future.set_result(call())
     except BaseException as error:
         future.set_exception(error)
     finally:
-        leave()
+        leave(time.thread_time() - began)
 
 
 _current_thread: ContextVar[RequestThread | None] = ContextVar("request_thread", default=None)

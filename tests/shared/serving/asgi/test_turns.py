@@ -29,12 +29,17 @@ class Server:
         self._lock = threading.Lock()
 
     async def _respond(self, scope: Any, receive: Any, send: Any) -> None:
+        """Run for as long as the scope says: until `may_end`, asleep or, for negative seconds, computing."""
         await sync_to_async(self._view)(scope.get(CLIENT_KEY), scope["seconds"])
 
     def _view(self, client: str | None, seconds: float | None) -> None:
         with self._counted(client):
             if seconds is None:
                 assert self.may_end.wait(30)
+            elif seconds < 0:
+                began = time.thread_time()
+                while time.thread_time() < began - seconds:
+                    pass
             else:
                 time.sleep(seconds)
 
@@ -137,6 +142,24 @@ def test_requests_that_end_while_they_wait_take_no_turn() -> None:
     serve(scenario)
 
 
+@pytest.mark.usefixtures("long_pause")
+def test_beside_others_a_client_that_has_computed_for_its_share_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "BURST_SECONDS", 0.05)
+
+    async def scenario(server: Server) -> None:
+        await server.request(FEW, seconds=0)
+        await server.request(MANY, seconds=-0.1)
+        waiting = server.request(MANY, seconds=0)
+        for _ in range(5):
+            await server.request(FEW, seconds=0)
+        assert not waiting.done()
+        monkeypatch.setattr(turns, "ACTIVE_SECONDS", 0.0)  # nobody else is active any more
+        await server.request(MANY, seconds=0)
+        await waiting
+
+    serve(scenario)
+
+
 def test_probes_wait_for_no_turn() -> None:
     async def scenario(server: Server) -> None:
         requests = [server.request(None) for _ in range(MAX_RUNNING + 5)]
@@ -148,8 +171,8 @@ def test_probes_wait_for_no_turn() -> None:
 def test_an_error_ends_the_turn() -> None:
     async def scenario(server: Server) -> None:
         for _ in range(MAX_RUNNING + 1):
-            with pytest.raises(ValueError, match="sleep"):
-                await server.request(MANY, seconds=-1)
+            with pytest.raises(OverflowError):
+                await server.request(MANY, seconds=1e300)
         await server.request(MANY, seconds=0)
 
     serve(scenario)
