@@ -84,7 +84,7 @@ class LocalGeneration:
                 ended.set_exception(StreamFailure(message, code, was_begun=was_begun))
 
         self.source.forward(stream, fail)
-        stream.add_done_callback(finish)
+        self.source.add_done_callback(finish)  # not the stream's: that one also ends when its reader leaves
         await ended
 
     async def close(self) -> None:

@@ -43,8 +43,14 @@ class Forward:
     """The place of a stream whose outputs go to another one. on_failure: see `GenerationStream.forward`."""
 
     def __init__(
-        self, target: "GenerationStream", on_failure: Callable[[str, str | None, bool], None], *, was_begun: bool
+        self,
+        source: "GenerationStream",
+        target: "GenerationStream",
+        on_failure: Callable[[str, str | None, bool], None],
+        *,
+        was_begun: bool,
     ) -> None:
+        self._source = source
         self._target = target
         self._on_failure = on_failure
         self._was_begun = was_begun
@@ -52,6 +58,8 @@ class Forward:
     def push(self, output: StepOutput) -> None:
         self._was_begun = True
         self._target.push(output)
+        if output.usage is not None:
+            self._source._finish(output.usage)
 
     def fail(self, message: str, code: str | None = None) -> None:
         self._on_failure(message, code, self._was_begun)
@@ -159,7 +167,7 @@ class GenerationStream:
         elif self._usage is not None:
             target._finish(self._usage)
         elif self._redirect:
-            self._redirect(Forward(target, on_failure, was_begun=bool(outputs)))
+            self._redirect(Forward(self, target, on_failure, was_begun=bool(outputs)))
 
     async def __aenter__(self) -> Self:
         return self

@@ -142,6 +142,23 @@ def metrics(stoa: RunningServer) -> str:
     return stoa.get("/metrics").text
 
 
+def test_a_request_of_a_client_that_leaves_is_cancelled_in_its_replica(stoa: RunningServer, pids: list[int]):
+    async def scenario() -> None:
+        body = {"model": MODEL, "prompt": "four", "max_tokens": 1_000_000, "stream": True}
+        async with stoa.client() as client, client.stream("POST", "/v1/completions", json=body) as answer:
+            lines = answer.aiter_lines()
+            assert await anext(lines)
+            assert (await stoa.engine.stats(MODEL)).running == 1
+        until = time.monotonic() + 20
+        while (await stoa.engine.stats(MODEL)).running:
+            assert time.monotonic() < until
+            await asyncio.sleep(0.05)
+        await stoa.engine.close()
+
+    asyncio.run(scenario())
+    assert sum(in_flight(metrics(stoa)).values()) == 0
+
+
 def test_a_killed_replica_is_named_and_comes_back(stoa: RunningServer, pids: list[int]):
     os.kill(pids[1], signal.SIGKILL)
     until = time.monotonic() + 60
