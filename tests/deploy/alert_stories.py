@@ -86,6 +86,16 @@ STORIES = {
         {"instance": "a", "model": "writer"},
         "writer is not loaded on a, whose model host knows it.",
     ),
+    "ReplicaIsNotLoaded": Story(
+        {
+            'stoa_model_replica_up{instance="a",model="writer",replica="0"}': "1x40",
+            'stoa_model_replica_up{instance="a",model="writer",replica="1"}': "1x10 0x4 1x1 0x30",  # starts in vain
+        },
+        "22m",
+        "32m",
+        {"instance": "a", "model": "writer", "replica": "1"},
+        "Replica 1 of writer on a is not loaded; the others do its work.",
+    ),
     "ModelLoadsFail": Story(
         {'stoa_model_loads_total{model="writer",outcome="failed"}': "0x10 1x5 2x5 4x40"},
         "15m",
