@@ -24,7 +24,10 @@ def partition(apps: Any, schema_editor: Any) -> None:
         for number, (index,) in enumerate(sorted(cursor.fetchall())):
             cursor.execute(f"ALTER INDEX {index} RENAME TO {FIRST}_{number}")
         _create_table(schema_editor, cursor, model, next_id, partitioned=True)
-        upper = next_month(month_of(timezone.now()))
+        _copy_grants(cursor, FIRST)
+        cursor.execute(f"SELECT max(at) FROM {FIRST}")  # noqa: S608  # nosec B608
+        newest = cursor.fetchone()[0] or timezone.now()  # later than now if a clock was ahead
+        upper = next_month(month_of(max(newest, timezone.now())))
         cursor.execute(
             f"ALTER TABLE {TABLE} ATTACH PARTITION {FIRST} FOR VALUES FROM (MINVALUE) TO (%s)", [upper.isoformat()]
         )
@@ -48,6 +51,7 @@ def merge(apps: Any, schema_editor: Any) -> None:
         for number, (index,) in enumerate(sorted(cursor.fetchall())):
             cursor.execute(f"ALTER INDEX {index} RENAME TO {partitioned}_{number}")
         _create_table(schema_editor, cursor, model, next_id, partitioned=False)
+        _copy_grants(cursor, partitioned)
         cursor.execute(f"INSERT INTO {TABLE} ({columns}) SELECT {columns} FROM {partitioned}")  # noqa: S608  # nosec B608
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute(f"DROP TABLE {partitioned}")
@@ -70,6 +74,17 @@ def _create_table(schema_editor: Any, cursor: Any, model: Any, next_id: int, *, 
     schema_editor.deferred_sql.clear()
     for statement in statements:
         cursor.execute(str(statement))
+
+
+def _copy_grants(cursor: Any, source: str) -> None:
+    """Give other roles what they may do with the former table, as where the servers do not own the tables."""
+    cursor.execute(
+        "SELECT privilege_type, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END"
+        " FROM pg_class, aclexplode(relacl) WHERE oid = %s::regclass AND grantee <> relowner",
+        [source],
+    )
+    for privilege, role in cursor.fetchall():
+        cursor.execute(f"GRANT {privilege} ON {TABLE} TO {role}")
 
 
 class Migration(migrations.Migration):

@@ -1,14 +1,16 @@
 """Retention of the audit log, and its monthly partitions on PostgreSQL."""
 
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from threading import Event, Thread
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.db import DatabaseError, connection, transaction
 
 from shared.audit.models import AuditEntry
-from shared.audit.partitions import DEFAULT, create_partitions, next_month
+from shared.audit.partitions import DEFAULT, FIRST, create_partitions, next_month
 from shared.audit.retention import maintain
 from shared.audit.services import record_audit_entry
 from shared.audit.triggers import missing_triggers, partition_names
@@ -100,6 +102,24 @@ def test_each_partition_is_append_only(statement: str):
         with pytest.raises(DatabaseError, match="append-only"), transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(statement.format(name))
         assert made.pk in stored()
+
+
+@pytest.mark.usefixtures("postgresql")
+def test_the_former_table_becomes_a_partition_with_entries_of_a_clock_ahead_and_its_grants():
+    migration = import_module("shared.audit.migrations.0002_monthly_partitions")
+    made = [entry(JUNE - timedelta(days=4000)), entry(JUNE)]
+    with connection.cursor() as cursor, connection.schema_editor() as editor:
+        migration.merge(apps, editor)
+        assert [partition_of(each) for each in made] == ["audit_auditentry"] * 2
+        cursor.execute("CREATE ROLE audit_reader; GRANT SELECT, INSERT ON audit_auditentry TO audit_reader")
+        migration.partition(apps, editor)
+        assert [partition_of(each) for each in made] == [FIRST] * 2
+        for privilege, is_granted in {"SELECT": True, "INSERT": True, "DELETE": False}.items():
+            cursor.execute("SELECT has_table_privilege('audit_reader', 'audit_auditentry', %s)", [privilege])
+            assert cursor.fetchone()[0] is is_granted
+    assert missing_triggers() == []
+    assert partition_of(entry(JULY)) == DEFAULT
+    assert entry(JUNE).pk > made[1].pk
 
 
 @pytest.mark.usefixtures("postgresql")
