@@ -161,8 +161,10 @@ class EngineClient:
         """Return how many replicas a loaded model has."""
         return (await self._connection(model_id)).replicas
 
-    async def stats(self, model_id: str) -> EngineStats:
-        """Return the counters of a model: the sums of those of its replicas that are ready."""
+    async def stats(self, model_id: str, *, replica: int | None = None) -> EngineStats:
+        """Return the counters of a replica, by default the sums of those of all replicas that are ready."""
+        if replica is not None:
+            return await self._stats(model_id, replica)
         numbers: list[int | None] = [None]
         if (count := await self.replicas(model_id)) > 1:
             numbers = [*range(count)]

@@ -104,6 +104,7 @@ def test_each_replica_is_listed_with_its_state(stoa: RunningServer, pids: list[i
     metrics = stoa.get("/metrics").text
     for number in range(COUNT):
         assert f'stoa_model_replica_up{{model="{MODEL}",replica="{number}"}} 1.0' in metrics
+        assert f'stoa_prefix_cache_queries_total{{model="{MODEL}",replica="{number}"}}' in metrics
     assert re.search(rf'stoa_pool_requests_total{{member="replica-\d",model="{MODEL}",outcome="completed"}}', metrics)
     assert 'stoa_model_replica_up{model="talker"' not in metrics
 
