@@ -55,6 +55,7 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     engine: that runs the model, as in the options.
     replicas: processes that run the model.
     warning: options that could not be followed, or None.
+    is_shared: an earlier command has loaded the model, or was loading it.
     """
 
     model_id: str
@@ -75,6 +76,7 @@ class LoadReport(msgspec.Struct, frozen=True, kw_only=True):
     engine: str = "stoa"
     replicas: int = 1
     warning: str | None = None
+    is_shared: bool = False
 
 
 class ModelState(StrEnum):

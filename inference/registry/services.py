@@ -95,8 +95,9 @@ async def load_on_host(
     except EngineError:
         LOADS.add(1, model_id, "failed")
         raise
-    LOADS.add(1, model_id, "loaded")
-    logger.info("model_loaded", model=model_id, load_time_ms=report.load_time_ms)
+    if not report.is_shared:  # as when the reconciler confirms what a client has loaded
+        LOADS.add(1, model_id, "loaded")
+        logger.info("model_loaded", model=model_id, load_time_ms=report.load_time_ms)
     return report
 
 

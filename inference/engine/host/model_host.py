@@ -102,10 +102,12 @@ class ModelHost:
         """
         plan = await self._plan(command, background=command.background)
         replaced: ManagedModel | None = None
+        is_shared = False
         while (model := self._models.get(command.model_id)) is not None:
             is_stale = command.background and command.revision <= model.revision
             if model.is_active and (is_stale or model.plan.spec == plan.spec):
                 model.revision = max(model.revision, command.revision)
+                is_shared = True
                 break
             self._check_cooldown(plan)
             replaced = model if model.is_loaded else None
@@ -113,7 +115,8 @@ class ModelHost:
         else:
             model = self._start(plan, command.revision)
         try:
-            return await asyncio.shield(model.ready)
+            report = await asyncio.shield(model.ready)
+            return msgspec.structs.replace(report, is_shared=is_shared)
         except (InvalidRequest, EngineOverloaded):  # the options are at fault, so the model before is restored
             if not model.is_suspended:
                 self._forget(model)
