@@ -1,6 +1,7 @@
 """A model managed by the host: admitted, run by one or more replicas, drained and ended."""
 
 import asyncio
+import contextlib
 import logging
 import math
 import time
@@ -167,6 +168,7 @@ class ManagedModel:
         finally:
             self._retirement.set_result(None)
             self._retirement = None
+            self._note_restart()
         if is_ending:
             await self.wait_ended()
         return is_ending
@@ -217,10 +219,7 @@ class ManagedModel:
         if activity is not None:
             self.used_at = max(self.used_at, activity.used_at)
             self._reserved_until = -math.inf
-        is_deciding = self.is_ending or self._retirement is not None
-        if self.is_loaded and not is_deciding and not any(one.is_loaded for one in self._replicas):
-            self.state = ModelState.LOADING
-            self.ready = self._new_ready()
+        self._note_restart()
         self._host.memory_budget.notify_changed()
 
     async def retirement_decided(self) -> None:
@@ -279,8 +278,16 @@ class ManagedModel:
         seconds = cooldowns.seconds_left(key, self.plan.content, now)
         fields = (self.model_id, replica.number, seconds, error.message)
         logger.warning("engine.replica_rests model=%s replica=%d seconds=%g reason=%r", *fields)
-        await asyncio.wait({ending := asyncio.ensure_future(self._ending.wait())}, timeout=seconds)
-        ending.cancel()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._ending.wait()
+
+    def _note_restart(self) -> None:
+        """Be loading again if no replica is loaded any more, unless they end or it is not decided whether they do."""
+        is_deciding = self.is_ending or self._retirement is not None
+        if self.is_loaded and not is_deciding and not any(one.is_loaded for one in self._replicas):
+            self.state = ModelState.LOADING
+            self.ready = self._new_ready()
 
     def _begin_ending(self) -> None:
         self._ending.set()

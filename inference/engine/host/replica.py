@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from inference.engine.errors import EngineError, ModelLoadFailed
+from inference.engine.external import STOA
 from inference.engine.host.backoff import CrashLoop
 from inference.engine.host.launcher import ModelProcess
 from inference.engine.host.load_plan import HostResources
@@ -203,12 +204,12 @@ class Replica:
 def replica_environment(number: int, options: LoadOptions) -> dict[str, str]:
     """Return the variables of one of several replicas: its share of the cores, and its own of several GPUs.
 
-    With more replicas than GPUs, some share one.
+    With more replicas than GPUs, some share one. A replica that uses no GPU has none of its own.
     """
     if options.replicas == 1:
         return {}
     variables = {THREADS_VARIABLE: str(max(1, physical_cores() // options.replicas))}
-    devices = gpu_devices()
+    devices = gpu_devices() if options.gpu_layers or options.engine != STOA else []
     if len(devices) > 1:
         engine_options = dict(options.engine_options)
         count = next((int(engine_options[name]) for name in DEVICE_OPTIONS if name in engine_options), 1)

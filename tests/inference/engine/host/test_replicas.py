@@ -107,7 +107,7 @@ async def test_a_model_with_one_replica_lists_none(host: RunningHost) -> None:
 
 
 async def test_a_killed_replica_is_restarted_while_the_others_answer(host: RunningHost) -> None:
-    await host.commands.load("m", host.folder("m"), TWO)
+    await host.commands.load("m", host.folder("slow"), TWO)
     first, second = await pids(host)
     running = await host.engine.generate("m", request(max_tokens=100), replica=1)
     os.kill(first, signal.SIGKILL)
@@ -223,6 +223,20 @@ async def test_an_idle_model_is_evicted_with_all_of_its_replicas_and_loaded_agai
         await host.engine.close()
 
 
+async def test_a_model_that_is_killed_while_it_is_asked_to_end_is_loading_again() -> None:
+    policy = HostOptions(max_loaded=1, evict=True, reservation=0, first_cooldown=0)
+    with running_host(lambda run_dir: start_host(run_dir, policy)) as host:
+        await host.commands.load("m", host.folder("slow"))
+        pid = await host.pid("m")
+        os.kill(pid, signal.SIGSTOP)
+        loading = asyncio.create_task(host.commands.load("other", host.folder("other")))
+        await asyncio.sleep(0.5)  # the host asks the process to end, which cannot answer
+        os.kill(pid, signal.SIGKILL)
+        await eventually_in_state(host.commands, "m", ModelState.LOADING)
+        await loading
+        await host.engine.close()
+
+
 async def test_a_model_with_one_busy_replica_is_not_evicted() -> None:
     policy = HostOptions(max_loaded=1, evict=True, reservation=0, first_cooldown=0, admission_timeout=1)
     with running_host(lambda run_dir: start_host(run_dir, policy)) as host:
@@ -267,7 +281,7 @@ async def test_each_replica_has_a_gpu_and_a_share_of_the_cores(monkeypatch: pyte
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     with running_host() as host:
-        await host.commands.load("m", host.folder("m"), THREE)
+        await host.commands.load("m", host.folder("m"), LoadOptions(replicas=3, gpu_layers=1))
         assert [one.device for one in await replicas(host)] == ["4", "7", "4"]
         texts = []
         for number in range(3):
@@ -282,6 +296,11 @@ def test_a_replica_of_an_engine_that_shards_has_several_gpus(monkeypatch: pytest
     options = LoadOptions(engine="vllm", engine_options=(("tensor_parallel_size", 2),), replicas=2)
     devices = [replica_environment(number, options)["CUDA_VISIBLE_DEVICES"] for number in range(2)]
     assert devices == ["0,1", "2,3"]
+
+
+def test_a_replica_that_uses_no_gpu_has_none_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    assert "CUDA_VISIBLE_DEVICES" not in replica_environment(0, TWO)
 
 
 def test_one_replica_keeps_the_environment_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
