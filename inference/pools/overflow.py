@@ -1,5 +1,6 @@
 """The overflow rule of a pool with a local member: which of its members a request is sent to first."""
 
+import asyncio
 from dataclasses import replace
 
 from inference.engine import EngineError
@@ -7,6 +8,8 @@ from inference.local.clients import engine
 from inference.local.replicas import LocalReplica
 from inference.pools.client import pool_client
 from inference.pools.definitions import REPLICA_SEPARATOR, Member, Pool
+
+STATS_SECONDS = 1.0  # a process answers within a step
 
 
 async def order_members(local: Member, others: tuple[Member, ...], replica_count: int) -> Pool:
@@ -28,10 +31,14 @@ async def order_members(local: Member, others: tuple[Member, ...], replica_count
 async def _is_full(local: Member) -> bool:
     """Return whether the local model has all its slots taken, and as many requests waiting as it may have.
 
-    The engine counts those of all processes. Those that this process has just sent may not be among them yet.
+    The engine counts those of all processes. Those that this process has just sent may not be among them yet. One that
+    does not say so in time is taken for full.
     """
     try:
-        stats = await engine().stats(local.model.id)
+        async with asyncio.timeout(STATS_SECONDS):
+            stats = await engine().stats(local.model.id)
+    except TimeoutError:
+        return True
     except EngineError:
         return False
     taken = max(stats.running + stats.waiting, pool_client().load(local))

@@ -164,6 +164,8 @@ async def _find_members(model_id: str, pool: Pool | None) -> Pool | None:
 
     pool: of the model, with a local member. Without other members that work is waited for that one.
     """
+    if pool and pool.local and pool.local.is_draining:
+        return pool
     others = pool.remote_members if pool else ()
     has_others = not all(member.is_draining for member in others)
     try:

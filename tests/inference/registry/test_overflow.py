@@ -29,19 +29,25 @@ def gpu() -> Iterator[MemberProcess]:
 @pytest.fixture(scope="module")
 def stoa(gpu: MemberProcess) -> Iterator[RunningServer]:
     with running_server_with_fake_models(MODEL, extra=UNLIMITED) as stoa:
-        key = stoa.models_dir.parent / "key"
-        key.write_text(MEMBER_KEY)
-        added = run_commands(
-            stoa.environment,
-            ["pools", "add", MODEL, "--kind", "local", "--max-waiting", str(MAX_WAITING)],
-            ["pools", "add", MODEL, gpu.url, "--name", "gpu", "--kind", "vllm", "--api-key-file", str(key)],
-        )
-        assert [one.stderr for one in added if one.returncode] == []
-        until = time.monotonic() + 60
-        while {one["name"] for one in members(stoa)} != {"local", "gpu"}:
-            assert time.monotonic() < until
-            time.sleep(0.1)
+        make_pool(stoa, gpu)
         yield stoa
+
+
+def make_pool(stoa: RunningServer, gpu: MemberProcess, *further: list[str], state: str = "failed") -> None:
+    """Make a pool of the local model and a server, and wait until the server knows it. state: of the local member."""
+    key = stoa.models_dir.parent / "key"
+    key.write_text(MEMBER_KEY)
+    done = run_commands(
+        stoa.environment,
+        ["pools", "add", MODEL, "--kind", "local", "--max-waiting", str(MAX_WAITING)],
+        ["pools", "add", MODEL, gpu.url, "--name", "gpu", "--kind", "vllm", "--api-key-file", str(key)],
+        *further,
+    )
+    assert [one.stderr for one in done if one.returncode] == []
+    until = time.monotonic() + 60
+    while {one["name"]: one["state"] for one in members(stoa)} != {"local": state, "gpu": "ready"}:
+        assert time.monotonic() < until
+        time.sleep(0.1)
 
 
 def members(stoa: RunningServer) -> list[dict[str, str]]:
@@ -142,6 +148,16 @@ def test_requests_that_wait_at_a_killed_local_model_go_to_the_other_server(stoa:
         assert time.monotonic() < until
 
 
+def test_a_local_model_that_does_not_answer_is_taken_for_full(stoa: RunningServer):
+    load(stoa)
+    pid = asyncio.run(stoa.pid(MODEL))
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert asyncio.run(asyncio.wait_for(ask_once(stoa), 15)) == REMOTE
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 def test_requests_wait_at_the_local_model_if_no_other_server_works(stoa: RunningServer, gpu: MemberProcess):
     load(stoa)
     gpu.kill()
@@ -207,3 +223,12 @@ def test_a_drained_local_member_gets_no_requests(stoa: RunningServer):
     while {one["name"]: one["state"] for one in members(stoa)}["local"] != "draining":
         assert time.monotonic() < until
     assert asyncio.run(ask_once(stoa)) == REMOTE
+
+
+def test_requests_do_not_load_a_drained_local_model(gpu: MemberProcess):
+    with running_server_with_fake_models(MODEL, extra=UNLIMITED | {"STOA_AUTOLOAD": "true"}) as stoa:
+        make_pool(stoa, gpu, ["pools", "drain", MODEL, "local"], state="draining")
+        for _ in range(3):
+            assert asyncio.run(ask_once(stoa)) == REMOTE
+            time.sleep(0.5)
+        assert MODEL not in [one.model_id for one in asyncio.run(stoa.host.models())]
