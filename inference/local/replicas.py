@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+import msgspec
+
 from inference.engine import (
     EmbeddingRequest,
     EmbeddingResult,
@@ -104,7 +106,12 @@ class ReplicaClient:
         self._checks: dict[LocalReplica, asyncio.Task[RemoteHealth]] = {}
 
     async def generate(self, replica: LocalReplica, request: GenerationRequest, deadline: Deadline) -> LocalGeneration:
-        """Return a generation once the replica has accepted it. The engine keeps the time limit of the request."""
+        """Return a generation once the replica has accepted it. The engine keeps the time limit of the request.
+
+        Time that the request has spent at another replica counts.
+        """
+        if deadline is not None:
+            request = msgspec.structs.replace(request, timeout=max(0.001, deadline - time.monotonic()))
         stream = await self._call(replica, engine().generate(replica.id, request, replica=replica.number))
         return LocalGeneration(stream, lambda message: self.record_failure(replica, message))
 

@@ -13,7 +13,7 @@ from inference.engine import GenerationRequest, ScoringRequest
 from inference.pools.definitions import Member
 
 BLOCK_LENGTH = 1024  # characters or ids of a prompt, and of each message, that count
-LOAD_FACTOR = 2.0  # a member may have this multiple of its share of the running requests
+LOAD_FACTOR = 2.0  # a member may have this multiple of its share of the running requests, but of two never all
 MIN_BOUND = 4  # below, affinity matters more than an even load: servers run a few requests at once
 
 Loads = Mapping[tuple[str, str], int]
@@ -50,7 +50,8 @@ def choose_member(key: bytes, members: Sequence[Member], loads: Loads) -> Member
     total_load = sum(loads.get(member.key, 0) for member in members) + 1
     total_weight = sum(member.weight for member in members)
     for member in rank_members(key, members):
-        bound = max(MIN_BOUND, math.ceil(LOAD_FACTOR * total_load * member.weight / total_weight))
+        share = member.weight / total_weight
+        bound = max(MIN_BOUND, math.ceil(min(LOAD_FACTOR * share, (1 + share) / 2) * total_load))
         if loads.get(member.key, 0) < bound:
             return member
     return min(members, key=lambda member: loads.get(member.key, 0) / member.weight)

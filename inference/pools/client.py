@@ -238,7 +238,8 @@ class Route:
         self._sent_at = 0.0
         self._unreached_seconds = 0.0
         self._is_repeated = False
-        self._error: EngineError | None = None  # of the first member, of those that support the request if any does
+        # Of the first member, of those that are loaded and support the request if any does and is.
+        self._error: EngineError | None = None
 
     def next_member(self) -> Member:
         """Return the member to try next. If there is none, raise the error of an earlier one, or RemoteUnavailable."""
@@ -274,7 +275,9 @@ class Route:
             self._unreached_seconds += time.monotonic() - self._sent_at
         if is_unsupported or is_unreached or is_restarting:
             self._tries -= 1
-        if self._error is None or (isinstance(self._error, InvalidRequest) and not is_unsupported):
+        is_replaced = isinstance(self._error, InvalidRequest) and not is_unsupported
+        is_replaced |= isinstance(self._error, ModelNotLoaded)  # a request would be repeated at once for that one
+        if self._error is None or is_replaced:
             self._error = error
         return True
 

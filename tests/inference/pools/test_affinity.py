@@ -61,6 +61,15 @@ def test_members_get_keys_in_proportion_to_their_weights():
     assert 0.72 < shares["b"] / len(KEYS) < 0.78
 
 
+def test_one_of_two_members_never_gets_the_whole_load():
+    members = [member("a"), member("b")]
+    loads: Counter[tuple[str, str]] = Counter()
+    for _ in range(40):
+        loads[choose_member(b"key", members, loads).key] += 1
+    assert sorted(loads.values()) == [10, 30]
+    assert choose_member(b"key", members[:1], {members[0].key: 40}) == members[0]
+
+
 def test_a_loaded_member_gets_no_more_than_its_share_of_the_load():
     members = [member(name) for name in "abcd"]
     first, second = rank_members(b"key", members)[:2]
