@@ -23,6 +23,7 @@ from inference.local.clients import engine, host
 from inference.remote.health import RemoteHealth
 from inference.remote.streaming import Deadline, StreamFailure
 
+CHECK_SECONDS = 0.5  # the host answers at once, unless it waits for a restart
 CHECK_INTERVAL_SECONDS = 0.5  # of a replica that failed: small ones are back in a second
 
 R = TypeVar("R")
@@ -143,9 +144,12 @@ class ReplicaClient:
         return await self.check(replica)
 
     async def check(self, replica: LocalReplica) -> RemoteHealth:
-        """Return the health of a replica, as the model host knows it."""
+        """Return the health of a replica, as the model host knows it. A model that restarts is not waited for."""
         try:
-            await host().find(replica.id, replica.number)
+            async with asyncio.timeout(CHECK_SECONDS):
+                await host().find(replica.id, replica.number)
+        except TimeoutError:
+            self.record_failure(replica, f"{replica.id} is restarting, or the model host is busy.")
         except EngineError as error:
             self.record_failure(replica, error.message)
         else:

@@ -14,7 +14,7 @@ from inference.local.replicas import LocalReplica, ReplicaClient
 from inference.pools.affinity import affinity_key, rank_members
 from inference.pools.client import PoolClient
 from inference.pools.definitions import Pool, replica_pool
-from tests.inference.engine.processes import RunningHost, request, running_host, status_of
+from tests.inference.engine.processes import RunningHost, eventually_in_state, request, running_host, status_of
 
 TWO = LoadOptions(replicas=2)
 
@@ -47,6 +47,16 @@ async def test_the_error_of_a_loaded_replica_counts_and_not_that_another_one_res
             await client.generate(pool, preferring(pool, 0, "full"))
     finally:
         await client.close()
+
+
+async def test_a_check_does_not_wait_for_a_model_that_restarts(host: RunningHost):
+    await host.commands.load("m", host.folder("slow"))
+    client, whole_model = ReplicaClient(), LocalReplica("m", None)
+    assert (await client.check(whole_model)).error is None
+    os.kill(await host.pid("m"), signal.SIGKILL)
+    await eventually_in_state(host.commands, "m", ModelState.LOADING)
+    assert "restarting" in str((await client.check(whole_model)).error)
+    await client.close()
 
 
 async def test_the_time_at_another_replica_counts_for_the_time_limit(host: RunningHost):
