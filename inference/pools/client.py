@@ -238,7 +238,7 @@ class Route:
         self._sent_at = 0.0
         self._unreached_seconds = 0.0
         self._is_repeated = False
-        # Of the first member, of those that are loaded and support the request if any does and is.
+        # Of the first member, of those that support the request if any does, and of replicas that are loaded if one is.
         self._error: EngineError | None = None
 
     def next_member(self) -> Member:
@@ -276,7 +276,8 @@ class Route:
         if is_unsupported or is_unreached or is_restarting:
             self._tries -= 1
         is_replaced = isinstance(self._error, InvalidRequest) and not is_unsupported
-        is_replaced |= isinstance(self._error, ModelNotLoaded)  # a request would be repeated at once for that one
+        # For a model that is not loaded a request is repeated, at once if another replica is.
+        is_replaced |= isinstance(self._error, ModelNotLoaded) and member.is_local
         if self._error is None or is_replaced:
             self._error = error
         return True
