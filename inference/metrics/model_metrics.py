@@ -43,8 +43,9 @@ def _loaded_processes(status: ModelStatus) -> list[tuple[str, int | None]]:
     """Return the model's id with the number of each replica that is loaded, or with None if it has only one."""
     if status.state is not ModelState.LOADED:
         return []
-    loaded = [replica.number for replica in status.replicas if replica.state is ModelState.LOADED]
-    return [(status.model_id, number) for number in (loaded if status.replicas else [None])]
+    if not status.replicas:
+        return [(status.model_id, None)]
+    return [(status.model_id, one.number) for one in status.replicas if one.state is ModelState.LOADED]
 
 
 def _labels(model_id: str, replica: int | None) -> list[str]:
