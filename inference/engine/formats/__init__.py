@@ -10,7 +10,16 @@ from inference.engine.formats.adapter import (
     is_adapter,
     read_adapter,
 )
-from inference.engine.formats.families import AFTER, AROUND, BEFORE, FAMILIES, TEXT_PARTS, WINDOWED_TYPES, Family
+from inference.engine.formats.families import (
+    AFTER,
+    AROUND,
+    BEFORE,
+    FAMILIES,
+    FULL_TYPES,
+    TEXT_PARTS,
+    WINDOWED_TYPES,
+    Family,
+)
 from inference.engine.formats.gguf_header import GGUFHeader, find_gguf, read_gguf_header
 from inference.engine.formats.inspection import (
     CLASSIFIER_SUFFIX,
@@ -32,6 +41,7 @@ __all__ = [
     "BEFORE",
     "CLASSIFIER_SUFFIX",
     "FAMILIES",
+    "FULL_TYPES",
     "GGUF",
     "GGUF_FAMILIES",
     "TEXT_GENERATION",

@@ -132,6 +132,8 @@ TEXT_PARTS = {
 }
 
 # By transformers' names: types of models whose code takes masks with the configuration's sliding window.
-WINDOWED_TYPES = frozenset(family.model_type for family in FAMILIES.values()) | {
+WINDOWED_TYPES = frozenset(family.model_type for family in FAMILIES.values() if "sliding_window" in family.reads) | {
     "cohere2", "exaone4", "gpt_oss", "ministral", "mixtral", "qwen2_moe", "qwen3_moe", "starcoder2",
 }  # fmt: skip
+# Types whose code attends to all positions, even if the configuration names a window.
+FULL_TYPES = frozenset(family.model_type for family in FAMILIES.values()) - WINDOWED_TYPES

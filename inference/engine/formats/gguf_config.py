@@ -1,6 +1,7 @@
 """transformers' configuration from the header of a GGUF file."""
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -18,22 +19,45 @@ ROPE_FREQUENCIES = "rope_freqs.weight"
 MAX_SIZE = 2**24  # of a dimension; the largest known vocabulary is a sixtieth of it
 
 _SIZES = ("block_count", "embedding_length", "feed_forward_length", "attention.head_count")
-# Keys of features that are not read, with the values that turn them off.
-_UNSUPPORTED = {"expert_count": (0,), "attention.causal": (True,)}
+# Keys that change what a model computes, with the values that turn them off. Who does not read one refuses others.
+_FEATURES: dict[str, tuple[int | float | bool, ...]] = {
+    "attention.causal": (True,),
+    "attention.clamp_kqv": (0,),
+    "attention.max_alibi_bias": (0,),
+    "attention.scale": (0,),
+    "attention.shared_kv_layers": (0,),
+    "attention.sliding_window": (0,),
+    "attention.temperature_scale": (0,),
+    "attn_logit_softcapping": (0,),
+    "embedding_scale": (0, 1),
+    "expert_count": (0,),
+    "final_logit_softcapping": (0,),
+    "logit_scale": (0, 1),
+    "residual_scale": (0, 1),
+    "rope.scale_linear": (0, 1),
+    "rope.scaling.alpha": (0,),
+    "rope.scaling.attn_factor": (0, 1),
+    "rope.scaling.yarn_attn_factor": (1,),
+    "rope.scaling.yarn_beta_fast": (32,),
+    "rope.scaling.yarn_beta_slow": (1,),
+    "rope.scaling.yarn_ext_factor": (1,),
+    "rope.scaling.yarn_log_multiplier": (0,),
+}
+_READ_FEATURES = {
+    "gemma2": {"attention.sliding_window", "attn_logit_softcapping", "final_logit_softcapping"},
+    "gemma3": {"attention.sliding_window", "final_logit_softcapping"},
+    "phi3": {"attention.sliding_window"},
+}
 # A file does not say which layers have windows, nor the scale of attention. These are llama.cpp's: one of so many
 # layers attends to all positions, and the largest model, known by its layers, has another scale.
 _WINDOW_PATTERNS = {"gemma2": 2, "gemma3": 6}
-_WINDOWED = (*_WINDOW_PATTERNS, "phi3")
 _LAYERS_OF_LARGEST = {"gemma2": 46, "gemma3": 62}
 
 
 def read_gguf_config(header: GGUFHeader) -> PreTrainedConfig:
     """Return transformers' configuration of a header."""
     architecture, values = header.architecture, header.values
-    unsupported = _UNSUPPORTED | ({} if architecture in _WINDOWED else {"attention.sliding_window": (0,)})
-    for key, allowed in unsupported.items():
-        if values.get(f"{architecture}.{key}", allowed[0]) not in allowed:
-            raise ModelLoadFailed(f"GGUF files of {architecture} with {key} are not supported. Use another model.")
+    refuse_features(header, _READ_FEATURES.get(architecture, ()))
     sizes = {key: _size(header, key) for key in _SIZES}
     if sizes["block_count"] > len(header.tensors):
         raise ModelLoadFailed("The header claims more layers than the file has tensors. Convert it again.")
@@ -67,11 +91,22 @@ def read_gguf_config(header: GGUFHeader) -> PreTrainedConfig:
     return config
 
 
+def refuse_features(header: GGUFHeader, read: Collection[str]) -> None:
+    """Raise ModelLoadFailed if a header turns on a feature that is not among those `read`."""
+    for key, off in _FEATURES.items():
+        name = f"{header.architecture}.{key}"
+        if key not in read and (name in header.array_lengths or header.values.get(name, off[0]) not in off):
+            raise ModelLoadFailed(
+                f"GGUF files of {header.architecture} with {key} are not supported. Use another model."
+            )
+
+
 def _family_settings(header: GGUFHeader, head_dim: int) -> dict[str, Any]:
     """Return the settings that not all families have, and the rotary positions."""
     architecture = header.architecture
     if architecture == "phi3":
-        has_window = header.values.get(f"{architecture}.attention.sliding_window")
+        key = "phi3.attention.sliding_window"
+        has_window = header.values.get(key) or key in header.array_lengths
         window = _size(header, "attention.sliding_window") if has_window else None
         return {"rope_parameters": _rope(header), "sliding_window": window}
     if architecture not in _WINDOW_PATTERNS:
@@ -104,7 +139,9 @@ def _family_settings(header: GGUFHeader, head_dim: int) -> dict[str, Any]:
 def _rope(header: GGUFHeader, default_base: float = 10_000.0) -> dict[str, Any]:
     """Return transformers' parameters of rotary positions. Raise ModelLoadFailed for a scaling without formula here."""
     rope = {"rope_type": "default", "rope_theta": _positive_number(header, "rope.freq_base", default_base)}
-    kind = header.values.get(f"{header.architecture}.rope.scaling.type", "none")
+    # A file may leave out the type of a factor: llama.cpp takes it as linear.
+    has_factor = f"{header.architecture}.rope.scaling.factor" in header.values
+    kind = header.values.get(f"{header.architecture}.rope.scaling.type", "linear" if has_factor else "none")
     if kind == "none":
         return rope
     if kind not in ("linear", "yarn"):

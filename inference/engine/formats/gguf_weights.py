@@ -14,11 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig
+from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
 from transformers.modeling_gguf_pytorch_utils import GGUF_SUPPORTED_ARCHITECTURES, load_gguf_checkpoint
 
 from inference.engine.errors import ModelLoadFailed
 from inference.engine.formats.families import AROUND, BEFORE, FAMILIES
-from inference.engine.formats.gguf_config import ROPE_FREQUENCIES, llama3_rope, read_gguf_config
+from inference.engine.formats.gguf_config import ROPE_FREQUENCIES, llama3_rope, read_gguf_config, refuse_features
 from inference.engine.formats.gguf_header import GGUFHeader, GGUFTensor, read_gguf_header
 from inference.engine.formats.inspection import GGUF_FAMILIES
 
@@ -187,7 +188,8 @@ def read_gguf(file: Path) -> GGUFModel:
 
 
 def _check_ignored(header: GGUFHeader) -> None:
-    """Raise ModelLoadFailed for scaled positions where transformers ignores them."""
+    """Raise ModelLoadFailed for features and scaled positions where transformers ignores them."""
+    refuse_features(header, GGUF_CONFIG_MAPPING[header.architecture])
     scaling = header.values.get(f"{header.architecture}.rope.scaling.type", "none")
     has_factors = any(name.startswith(("rope_freqs", "rope_factors")) for name in header.tensors)
     if (scaling != "none" or has_factors) and header.architecture not in _SCALED_BY_TRANSFORMERS:

@@ -22,6 +22,7 @@ from inference.engine.external.engine import ExternalEngine
 from inference.engine.external.launching import launch_engine
 from inference.engine.formats import (
     CLASSIFIER_SUFFIX,
+    FULL_TYPES,
     WINDOWED_TYPES,
     LoadCache,
     check_digests,
@@ -211,7 +212,8 @@ def _load_causal(
         if load.adapter:
             raise InvalidRequest(f"Adapters run on the engine {STOA}: leave out `engine`.", parameter="engine")
         return _load_external(load, config, tokenizer, emit)
-    limits = [*_limits(config, has_windows=config.model_type in WINDOWED_TYPES), *_rope_limits(config)]
+    has_windows = config.model_type in WINDOWED_TYPES | FULL_TYPES
+    limits = [*_limits(config, has_windows=has_windows), *_rope_limits(config)]
     context_size, clamped = _context_size(load.options, limits)
     decoder = open_decoder(source, load.options, context_size, load.cache, load.adapter)
     if isinstance(decoder, TransformersDecoder):
@@ -365,7 +367,7 @@ def _length_multiple(report: LoadReport) -> int:
 def _limits(config: PreTrainedConfig, *, has_windows: bool = False) -> list[int]:
     """Return the architecture's limits of context. Raise ModelLoadFailed for attention other than full or sliding.
 
-    has_windows: the decoder computes sliding attention, so its window is no limit.
+    has_windows: the decoder computes sliding attention, or the architecture has none, so that a window is no limit.
     """
     text = config.get_text_config()
     limits = [getattr(text, "max_position_embeddings", None)]

@@ -101,6 +101,7 @@ def read_architecture(config: PreTrainedConfig) -> Architecture | None:
         and not getattr(config, "use_bidirectional_attention", None)
         and getattr(config, "is_causal", True)
         and config.num_attention_heads % config.num_key_value_heads == 0
+        and getattr(config, "attention_multiplier", 1) > 0
     )
     if not is_known or ropes is None:
         return None

@@ -1,6 +1,6 @@
 """The checkpoints of families that the engine's own decoders compute."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -188,6 +188,15 @@ class Checkpoint:
             actual = tensors.shape(name)
             if actual != shape:
                 raise ModelLoadFailed(f"{name} has the shape {actual}; the configuration says {shape}.")
+
+    def refuse_unused(self, names: Iterable[str]) -> None:
+        """Raise ModelLoadFailed if any of these tensors has no place in the architecture, for example a bias."""
+        if unused := set(names) - {name for name, _ in self._expected()}:
+            family = self.architecture.family.name
+            raise ModelLoadFailed(
+                f"The file has {len(unused)} tensors that {family} models here do not use, among them {min(unused)}. "
+                "Without them its text would be wrong. Use another model."
+            )
 
     def has_own_head(self) -> bool:
         """Return whether there is a head. Beside tied embeddings, only transformers knows which one is used."""

@@ -68,6 +68,8 @@ def open_decoder(
             raise ModelLoadFailed(f"Adapters of {config.model_type} models are not supported, only those of {names}.")
         tensors = AdaptedTensors(tensors, adapter)
     checkpoint = Checkpoint(tensors, architecture) if architecture and not isinstance(tensors, dict) else None
+    if checkpoint and isinstance(source, GGUFModel):
+        checkpoint.refuse_unused(source.tensors)
     try:
         if checkpoint is None or (checkpoint.architecture.tied and checkpoint.has_own_head()):
             if adapter:

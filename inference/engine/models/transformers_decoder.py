@@ -27,7 +27,7 @@ class TransformersDecoder:
         self._cache = SlotCache(slots, context_size)
         text = model.config.get_text_config()
         self._window: int = (model.config.model_type in WINDOWED_TYPES and getattr(text, "sliding_window", None)) or 0
-        self._has_types = bool(getattr(text, "layer_types", None))
+        self._has_types = hasattr(type(text), "layer_types")  # a setting of another class's has no effect
         self.gpu_layers: int = 0 if self._device.type == "cpu" else text.num_hidden_layers
         self.cache_dtype = str(model.dtype).removeprefix("torch.")
 

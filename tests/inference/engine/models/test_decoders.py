@@ -24,6 +24,7 @@ from transformers import (
     Qwen2Config,
     Qwen3Config,
     SiglipVisionConfig,
+    SmolLM3Config,
 )
 
 from inference.engine.formats import TEXT_GENERATION, inspect_model
@@ -78,6 +79,7 @@ CONFIGS: dict[str, PreTrainedConfig] = {
         original_max_position_embeddings=128,
         rope_scaling={"rope_type": "longrope", "short_factor": [1.0, 1.5, 2.0, 2.5], "long_factor": [4.0] * 4},
     ),
+    "SmolLM3 without positions": SmolLM3Config(**SIZES, pad_token_id=None, no_rope_layers=[0, 0]),
     "Granite with biases": GraniteConfig(**SIZES, attention_bias=True, mlp_bias=True),
 }
 for known in ("Llama", "Mistral", "Qwen2", "Qwen3"):  # above, with more settings
@@ -364,7 +366,7 @@ def test_a_model_split_between_cpu_and_gpu_gives_transformers_logits(folders: di
     assert difference(got, by_transformers(folders["qwen3"], IDS)[[20, 29]]) < 1e-3
 
 
-@pytest.mark.parametrize("family", ["Gemma 2", "SmolLM3", "Phi-3"])
+@pytest.mark.parametrize("family", ["Gemma 2", "SmolLM3", "Phi-3", "Granite"])
 def test_a_setting_that_the_family_does_not_compute_leaves_it_to_transformers(
     folders: dict[str, Path], family: str
 ) -> None:
@@ -373,6 +375,8 @@ def test_a_setting_that_the_family_does_not_compute_leaves_it_to_transformers(
     change: dict[str, object] = {"use_bidirectional_attention": True}
     if family == "SmolLM3":
         change = {"layer_types": ["full_attention", "chunked_attention"]}
+    if family == "Granite":
+        change = {"attention_multiplier": 0.0}
     if family == "Phi-3":
         change = {"rope_parameters": config.rope_parameters | {"partial_rotary_factor": 0.1}}
     assert read_architecture(changed(config, change)) is None

@@ -191,6 +191,9 @@ def test_a_files_own_reading_equals_that_of_transformers(tmp_path: Path) -> None
         ("llama.rope.freq_base", float("inf"), "must be a positive number"),
         ("llama.rope.dimension_count", 8, "differs from its head size"),
         ("llama.rope.scaling.type", "longrope", "rope scaling longrope are not supported"),
+        ("llama.rope.scaling.yarn_beta_fast", 8.0, "with rope.scaling.yarn_beta_fast are not supported"),
+        ("llama.rope.scale_linear", 4.0, "with rope.scale_linear are not supported"),
+        ("llama.logit_scale", 0.5, "with logit_scale are not supported"),
         ("llama.expert_count", 8, "with expert_count are not supported"),
         ("llama.attention.head_count", 2, "shape"),
     ],
@@ -222,6 +225,36 @@ def test_scaled_positions_of_a_gguf_file_are_those_of_its_folder(scaling: str, t
     folder = save_config(tmp_path / "folder", config, byte_tokenizer())
     file = save_gguf(folder, tmp_path / "one.gguf")
     torch.testing.assert_close(logits(file), logits(folder))
+
+
+def test_a_factor_of_positions_without_a_type_is_linear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in llama.cpp, and in files of its first converters."""
+    file = save_gguf(saved(tmp_path / "folder", "llama", tied=False), tmp_path / "one.gguf")
+    header = read_gguf_header(file)
+    header.values["llama.rope.scaling.factor"] = 4.0
+    monkeypatch.setattr(gguf_weights, "read_gguf_header", lambda _: header)
+    rope = read_gguf(file).config.rope_parameters
+    assert (rope["rope_type"], rope["factor"]) == ("linear", 4.0)
+
+
+def test_a_window_that_transformers_does_not_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = save_gguf(saved(tmp_path / "folder", "llama", tied=False), tmp_path / "one.gguf")
+    header = dataclasses.replace(
+        read_gguf_header(file), architecture="starcoder2", values={"starcoder2.attention.sliding_window": 6}
+    )
+    monkeypatch.setattr(gguf_weights, "read_gguf_header", lambda _: header)
+    with pytest.raises(ModelLoadFailed, match=r"starcoder2 with attention\.sliding_window are not"):
+        read_gguf(file)
+
+
+def test_a_tensor_that_the_architecture_does_not_use_is_refused(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "folder", "qwen2", tied=False)
+    weights = load_file(folder / "model.safetensors")
+    weights["model.layers.1.self_attn.o_proj.bias"] = torch.ones(64)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    model = read_gguf(save_gguf(folder, tmp_path / "one.gguf"))
+    with pytest.raises(ModelLoadFailed, match=r"Qwen2 models here do not use, .* model\.layers\.1\.self_attn\.o_"):
+        open_decoder(model, OPTIONS, 64, LoadCache(None, folder))
 
 
 def test_divisors_of_frequencies_without_a_known_formula_are_refused(tmp_path: Path) -> None:

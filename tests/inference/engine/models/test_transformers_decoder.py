@@ -71,6 +71,24 @@ def test_chunks_and_decodes_beyond_the_window_give_transformers_logits(tmp_path:
     assert (run_all(opened(folder)) - expected).abs().max() < 1e-4 * expected.abs().max()
 
 
+@pytest.mark.parametrize("family", ["Llama", "OLMo 2", "Granite"])
+def test_a_window_that_the_code_of_a_family_does_not_read_has_no_effect(tmp_path: Path, family: str) -> None:
+    config = own_families(SIZES, window=WINDOW)[family]
+    config.sliding_window = WINDOW
+    config.rope_parameters |= {"rope_type": "dynamic", "factor": 2.0}  # no own decoder computes these positions
+    folder = saved(tmp_path, config)
+    expected = by_transformers(folder)
+    assert (run_all(opened(folder)) - expected).abs().max() < 1e-4 * expected.abs().max()
+
+
+def test_types_of_layers_that_the_code_of_a_family_does_not_read_have_no_effect(tmp_path: Path) -> None:
+    config = other_families(SIZES, window=WINDOW)["Mixtral"]
+    config.layer_types = ["full_attention", "sliding_attention"]
+    folder = saved(tmp_path, config)
+    expected = by_transformers(folder)
+    assert (run_all(opened(folder)) - expected).abs().max() < 1e-4 * expected.abs().max()
+
+
 def test_prompts_of_the_same_length_give_the_logits_of_each_alone(tmp_path: Path) -> None:
     folder = saved(tmp_path, CONFIGS["Cohere 2"])
     together, alone = opened(folder), opened(folder)
