@@ -140,7 +140,7 @@ def _rope(header: GGUFHeader, default_base: float = 10_000.0) -> dict[str, Any]:
     """Return transformers' parameters of rotary positions. Raise ModelLoadFailed for a scaling without formula here."""
     rope = {"rope_type": "default", "rope_theta": _positive_number(header, "rope.freq_base", default_base)}
     # A file may leave out the type of a factor: llama.cpp takes it as linear.
-    has_factor = f"{header.architecture}.rope.scaling.factor" in header.values
+    has_factor = header.values.get(f"{header.architecture}.rope.scaling.factor", 1) != 1
     kind = header.values.get(f"{header.architecture}.rope.scaling.type", "linear" if has_factor else "none")
     if kind == "none":
         return rope

@@ -189,8 +189,10 @@ def read_gguf(file: Path) -> GGUFModel:
 
 def _check_ignored(header: GGUFHeader) -> None:
     """Raise ModelLoadFailed for features and scaled positions where transformers ignores them."""
-    refuse_features(header, GGUF_CONFIG_MAPPING[header.architecture])
-    scaling = header.values.get(f"{header.architecture}.rope.scaling.type", "none")
+    read: Any = GGUF_CONFIG_MAPPING[header.architecture]
+    refuse_features(header, read)
+    has_factor = header.values.get(f"{header.architecture}.rope.scaling.factor", 1) != 1
+    scaling = header.values.get(f"{header.architecture}.rope.scaling.type", "linear" if has_factor else "none")
     has_factors = any(name.startswith(("rope_freqs", "rope_factors")) for name in header.tensors)
     if (scaling != "none" or has_factors) and header.architecture not in _SCALED_BY_TRANSFORMERS:
         raise ModelLoadFailed(

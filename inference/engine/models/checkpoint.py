@@ -129,7 +129,7 @@ class AdaptedTensors:
             file: Any = opened
             for module in adapter.modules:
                 down, up = (file.get_tensor(factor_name(module, factor)).float() for factor in "AB")
-                self._products[f"{module}.weight"] = LowRank(down, up * adapter.scale)
+                self._products[_text_name(f"{module}.weight")] = LowRank(down, up * adapter.scale)
         for name, product in self._products.items():
             shape = [len(product.up), product.down.shape[1]]
             base_shape = base.shape(name) if name in base else None

@@ -21,7 +21,7 @@ from inference.engine.host.loading import load_model
 from inference.engine.model_status import LoadOptions
 from inference.engine.models import llama_family
 from inference.engine.models.architecture import read_architecture
-from inference.engine.models.checkpoint import AdaptedTensors, Checkpoint
+from inference.engine.models.checkpoint import AdaptedTensors, Checkpoint, FolderTensors
 from inference.engine.models.decoders import open_decoder, read_config
 from inference.engine.models.interface import TokenSpan
 from inference.engine.models.llama_family import Kernels, make_decoder
@@ -58,6 +58,21 @@ def expected_logits(base: Path, weights: dict[str, Tensor]) -> Tensor:
 
 def assert_equal_to_a_thousandth(logits: Tensor, expected: Tensor) -> None:
     assert (logits - expected).abs().max() < 1e-3 * expected.abs().max()
+
+
+def test_an_adapter_of_a_model_with_images_is_added_to_the_text_part(base: Path, tmp_path: Path) -> None:
+    def with_images(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {name.replace("model.layers.", "model.language_model.layers."): t for name, t in tensors.items()}
+
+    weights = load_file(base / "model.safetensors")
+    adapter = save_adapter(tmp_path / "adapter", "base", weights, ("q_proj", "down_proj"))
+    products = load_file(adapter / "adapter_model.safetensors")
+    save_file(with_images(products), adapter / "adapter_model.safetensors", metadata={"format": "pt"})
+    save_file(with_images(weights), tmp_path / "model.safetensors", metadata={"format": "pt"})
+    tensors = AdaptedTensors(FolderTensors(tmp_path), adapter)
+    expected = adapted(weights, products, 2.0)
+    for name in ("model.layers.1.self_attn.q_proj.weight", "model.layers.0.mlp.down_proj.weight"):
+        torch.testing.assert_close(tensors.tensor(name), expected[name])
 
 
 @pytest.mark.parametrize("library", ["compiled", "torch"])

@@ -237,13 +237,21 @@ def test_a_factor_of_positions_without_a_type_is_linear(tmp_path: Path, monkeypa
     assert (rope["rope_type"], rope["factor"]) == ("linear", 4.0)
 
 
-def test_a_window_that_transformers_does_not_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("attention.sliding_window", 6, r"starcoder2 with attention\.sliding_window are not"),
+        ("rope.scaling.factor", 4.0, "starcoder2 with scaled rotary positions are not"),
+    ],
+)
+def test_a_setting_that_transformers_does_not_read_is_refused(
+    key: str, value: float, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = save_gguf(saved(tmp_path / "folder", "llama", tied=False), tmp_path / "one.gguf")
-    header = dataclasses.replace(
-        read_gguf_header(file), architecture="starcoder2", values={"starcoder2.attention.sliding_window": 6}
-    )
+    header = read_gguf_header(file)
+    header = dataclasses.replace(header, architecture="starcoder2", values={f"starcoder2.{key}": value})
     monkeypatch.setattr(gguf_weights, "read_gguf_header", lambda _: header)
-    with pytest.raises(ModelLoadFailed, match=r"starcoder2 with attention\.sliding_window are not"):
+    with pytest.raises(ModelLoadFailed, match=reason):
         read_gguf(file)
 
 
