@@ -15,7 +15,8 @@ class LoadOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_sequences: maximum sequences that run at once, which is the number of cache slots.
     max_queue: maximum requests that wait for a slot.
     max_queue_tokens: maximum prompt tokens of all waiting requests.
-    dtype: weight type, `float32`, `bfloat16` or `auto`: on the CPU the fastest exact one, on a GPU bfloat16.
+    dtype: weight type, `float32`, `bfloat16` or `auto`: on the CPU the fastest exact one, on a GPU bfloat16. Processors
+        with bfloat16 products may round the rows that weights are multiplied with, too.
     cache_dtype: type of keys and values, `float32`, or `auto`: float16 in compiled kernels with quantized weights,
         bfloat16 in Triton's kernels, and float32 otherwise.
     quantization: `none`, `int8` or `int4`. int8 on the CPU is a quarter of the memory and several times the speed, for

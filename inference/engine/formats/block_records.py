@@ -13,7 +13,7 @@ BLOCK_INPUTS = 32  # numbers in a record
 GROUP_INPUTS = 256  # numbers in a block of the K kinds
 SIGN_BIT = 0x80
 # Kinds that the kernels read, by their number there.
-BLOCK_KINDS = {"Q4_0": 3, "Q4_1": 4, "Q8_0": 5, "Q5_0": 6, "Q5_1": 7, "Q4_K": 8, "Q5_K": 9, "Q6_K": 10}
+BLOCK_KINDS = {"Q4_0": 4, "Q4_1": 5, "Q8_0": 6, "Q5_0": 7, "Q5_1": 8, "Q4_K": 9, "Q5_K": 10, "Q6_K": 11}
 # Bytes before the numbers of a block: half-precision scale and minimum, and the upper bits of 5-bit numbers.
 _HEADS = {"Q4_0": (2, 0), "Q4_1": (4, 0), "Q8_0": (2, 0), "Q5_0": (2, 4), "Q5_1": (4, 4)}
 _GROUP_BYTES = {"Q4_K": 144, "Q5_K": 176, "Q6_K": 210}

@@ -5,7 +5,8 @@
 // many threads run, and whether a prompt comes whole or in pieces. What is multiplied and added in one rounding is said
 // by `fused`, and nothing else is: a compiler that chooses (-ffp-contract) chooses otherwise for other numbers of rows.
 //
-// Matrices are packed by native_decoder.py: [outputs / W][inputs][W], int8 ones [outputs / W][inputs / 4][W][4].
+// Matrices are packed by native_decoder.py: [outputs / W][inputs][W], int8 ones [outputs / W][inputs / 4][W][4], pairs of
+// bfloat16 [outputs / W][inputs / 2][W][2]. Rows are rounded to bfloat16 for the pairs, and for no other matrix.
 // Those of GGUF's blocks of 32 inputs lie [outputs / W][inputs / 32][record]: the numbers without sign (in all kinds but
 // Q8_0 their four lower bits, [4][W][4] bytes of two numbers, then their upper bits), and what scales them. In the K kinds
 // eight records follow the half-precision scales of 256 inputs, and their own scales are bytes. The rows that they are
@@ -178,7 +179,8 @@ class Pool {
 extern "C" {
 
 enum Kind : int32_t {
-    FLOAT32 = 0, BFLOAT16 = 1, INT8 = 2, Q4_0 = 3, Q4_1 = 4, Q8_0 = 5, Q5_0 = 6, Q5_1 = 7, Q4_K = 8, Q5_K = 9, Q6_K = 10,
+    FLOAT32 = 0, BFLOAT16 = 1, INT8 = 2, PAIRS = 3,
+    Q4_0 = 4, Q4_1 = 5, Q8_0 = 6, Q5_0 = 7, Q5_1 = 8, Q4_K = 9, Q5_K = 10, Q6_K = 11,
 };
 
 struct Matrix {
@@ -300,6 +302,21 @@ inline uint16_t float_to_half(float value) {
 #endif
 }
 
+inline float bfloat16_to_float(uint16_t half) {
+    const uint32_t word = uint32_t(half) << 16;
+    float value;
+    std::memcpy(&value, &word, 4);
+    return value;
+}
+
+// To the nearest, ties to even; what is no number stays none.
+inline uint16_t float_to_bfloat16(float value) {
+    uint32_t word;
+    std::memcpy(&word, &value, 4);
+    if ((word & 0x7fffffff) > 0x7f800000) return uint16_t(word >> 16 | 0x40);
+    return uint16_t((word + 0x7fff + (word >> 16 & 1)) >> 16);
+}
+
 inline Vec load(const uint16_t *halves) { return widen_halves(halves); }
 inline void put(float *to, float value) { *to = value; }
 inline void put(uint16_t *to, float value) { *to = float_to_half(value); }
@@ -311,12 +328,14 @@ inline Vec widen_bytes(const void *from, bool with_sign) {
     return __builtin_convertvector(*static_cast<const Unsigned *>(from), Vec);
 }
 
-// Rows as a matrix takes them: cut into tiles, each [inputs][rows of the tile], int8 [inputs / 4][rows][4]. For blocks
+// Rows as a matrix takes them: cut into tiles, each [inputs][rows of the tile], int8 [inputs / 4][rows][4], pairs of
+// bfloat16 [inputs / 2][rows], the first number of a pair in the lower half of its word. For blocks
 // [inputs / 32][rows][high and low bytes][32], with the sums of both halves and the scale of each block.
 struct Input {
     int rows = 0, inputs = 0, tiles = 0;
     std::vector<float> floats, reduced;  // reduced: [rows][rank rounded up], products with a low-rank addition's factor
     std::vector<uint8_t> bytes;
+    std::vector<uint32_t> pairs;
     std::vector<int32_t> sums;
     std::vector<float> scale;
 
@@ -329,6 +348,8 @@ struct Input {
             const size_t scales = blocked(kind) ? size / BLOCK : rows;
             if (blocked(kind) && sums.size() < 2 * scales) sums.resize(2 * scales);
             if (scale.size() < scales) scale.resize(scales);
+        } else if (kind == PAIRS) {
+            if (pairs.size() < size / 2) pairs.resize(size / 2);
         } else if (floats.size() < size) {
             floats.resize(size);
         }
@@ -349,6 +370,14 @@ struct Input {
     void take(int tile, int row, const float *from, Kind kind) {
         const int begin = first(tile), width = first(tile + 1) - begin;
         if (blocked(kind)) return take_blocks(begin, width, row, from);
+        if (kind == PAIRS) {
+            uint32_t *to = pairs.data() + size_t(begin) * (up(inputs, 2) / 2) + (row - begin);
+            for (int k = 0; k < inputs; k += 2) {
+                const uint32_t second = k + 1 < inputs ? float_to_bfloat16(from[k + 1]) : 0;
+                to[size_t(k / 2) * width] = second << 16 | float_to_bfloat16(from[k]);
+            }
+            return;
+        }
         if (kind != INT8) {
             float *to = floats.data() + size_t(begin) * inputs + (row - begin);
             for (int k = 0; k < inputs; k++) to[size_t(k) * width] = from[k];
@@ -424,6 +453,18 @@ inline Ints dot(Ints sum, int32_t four, const int8_t *weights) {
     for (int lane = 0; lane < W; lane++)
         for (int i = 0; i < 4; i++) sum[lane] += int(row[i]) * weights[lane * 4 + i];
     return sum;
+#endif
+}
+
+// sum + the products of two bfloat16 numbers of each lane and of a word.
+inline Vec dot_pairs(Vec sum, uint32_t two, const uint16_t *weights) {
+#if defined(__AVX512BF16__) && defined(__AVX512F__)
+    const __m512i pair = _mm512_set1_epi32(int32_t(two));
+    return (Vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)pair, (__m512bh)_mm512_loadu_si512(weights));
+#else
+    const Words words = *reinterpret_cast<const Words *>(weights), both = two - Words{};
+    sum = fused(reinterpret_cast<Vec>(words << 16), reinterpret_cast<Vec>(both << 16), sum);
+    return fused(reinterpret_cast<Vec>(words & 0xffff0000u), reinterpret_cast<Vec>(both & 0xffff0000u), sum);
 #endif
 }
 
@@ -569,6 +610,16 @@ inline void multiply(const Matrix &m, const Input &in, int first, int block, Vec
             for (int r = 0; r < R; r++)
                 y[r][v] = __builtin_convertvector(sum[r][v] - offset, Vec) * load(m.scale + at) * in.scale[first + r];
         }
+    } else if constexpr (K == PAIRS) {
+        const long pairs = up(m.inputs, 2) / 2;
+        const uint16_t *w = static_cast<const uint16_t *>(m.packed) + size_t(block) * pairs * W * 2;
+        const uint32_t *x = in.pairs.data() + size_t(first) * pairs;
+        Vec sum[R][V] = {};
+        for (long k = 0; k < pairs; k++)
+            for (int r = 0; r < R; r++)
+                for (int v = 0; v < V; v++) sum[r][v] = dot_pairs(sum[r][v], x[k * R + r], w + (v * pairs + k) * W * 2);
+        for (int r = 0; r < R; r++)
+            for (int v = 0; v < V; v++) y[r][v] = sum[r][v];
     } else {
         using Weight = std::conditional_t<K == FLOAT32, float, uint16_t>;
         const long inputs = m.inputs;
@@ -609,6 +660,7 @@ template <class Use> void with_kind(int kind, const Use &use) {
     if (kind == FLOAT32) use(std::integral_constant<Kind, FLOAT32>{});
     else if (kind == BFLOAT16) use(std::integral_constant<Kind, BFLOAT16>{});
     else if (kind == INT8) use(std::integral_constant<Kind, INT8>{});
+    else if (kind == PAIRS) use(std::integral_constant<Kind, PAIRS>{});
     else use(std::integral_constant<Kind, Q4_0>{});  // for all blocks
 }
 
@@ -740,6 +792,11 @@ struct Runner {
 
     void embed(int token, float *to) const {
         if (blocked(Kind(model.embedding_kind))) return embed_blocks(token, to);
+        if (model.embedding_kind == PAIRS) {
+            const uint16_t *from = static_cast<const uint16_t *>(model.embedding) + token / W * W * up(model.hidden, 2) + token % W * 2;
+            for (long k = 0; k < model.hidden; k++) to[k] = bfloat16_to_float(from[k / 2 * W * 2 + k % 2]);
+            return;
+        }
         const long stride = model.embedding_packed ? W : 1;
         const long at = model.embedding_packed ? long(token) / W * W * model.hidden + token % W : long(token) * model.hidden;
         for (long k = 0; k < model.hidden; k++) {
@@ -747,8 +804,7 @@ struct Runner {
             if (model.embedding_kind == FLOAT32) {
                 to[k] = static_cast<const float *>(model.embedding)[place];
             } else {
-                const uint32_t word = uint32_t(static_cast<const uint16_t *>(model.embedding)[place]) << 16;
-                std::memcpy(to + k, &word, 4);
+                to[k] = bfloat16_to_float(static_cast<const uint16_t *>(model.embedding)[place]);
             }
         }
     }
@@ -977,6 +1033,14 @@ extern "C" {
 
 int32_t vector_width() { return W; }
 int32_t queries_at_once() { return QUERIES; }
+// Whether the processor multiplies pairs of bfloat16 numbers.
+int32_t multiplies_pairs() {
+#if defined(__AVX512BF16__) && defined(__AVX512F__)
+    return 1;
+#else
+    return 0;
+#endif
+}
 Runner *make_runner(const Model *model) { return new Runner(*model); }
 void end_runner(Runner *runner) { delete runner; }
 void run_step(Runner *runner, const Step *step) { runner->run(*step); }

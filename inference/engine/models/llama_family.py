@@ -5,7 +5,7 @@ import logging
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,10 +47,14 @@ FamilyDecoder = LlamaDecoder | NativeDecoder
 
 @dataclass(frozen=True)
 class Kernels:
-    """The compiled library, or None for torch's operations, with the number of threads."""
+    """The compiled library, or None for torch's operations, with the number of threads.
+
+    multiplies_pairs: see `NativeDecoder`.
+    """
 
     compiled: ctypes.CDLL | None
     threads: int
+    multiplies_pairs: bool = False
 
 
 def open_family_decoder(
@@ -60,25 +64,36 @@ def open_family_decoder(
 
     A library that is built later is used only if the model is opened again.
     """
-    sample, compiled = checkpoint.truncated(), compiled_kernels()
-    on_gpu = layers_on_gpu(checkpoint, options) > 0
-    if compiled and not on_gpu and cache.find(_verified(compiled, options)):  # they were the fastest, too
-        kernels = fastest_kernels(sample, options, [compiled])
-    else:
-        libraries = [compiled, None] if compiled else [None]
-        kernels = Kernels(None, physical_cores()) if on_gpu else fastest_kernels(sample, options, libraries)
-        if not cache.find(_verified(kernels.compiled, options)):
-            _verify_sample(config, sample, options, kernels)
-            with cache.new(_verified(kernels.compiled, options)):
-                pass
+    sample, choices = checkpoint.truncated(), _choices(compiled_kernels(), options)
+    if layers_on_gpu(checkpoint, options):
+        kernels = Kernels(None, physical_cores())
+    else:  # a compiled library that is verified was the fastest, too; another product would round otherwise
+        verified = [choice for choice in choices if choice.compiled and cache.find(_verified(choice, options))]
+        kernels = fastest_kernels(sample, options, verified[:1] or choices)
+    if not cache.find(_verified(kernels, options)):
+        _verify_sample(config, sample, options, kernels)
+        with cache.new(_verified(kernels, options)):
+            pass
     decoder = make_decoder(checkpoint, options, kernels, slots=options.max_sequences, context_size=context_size)
     torch.set_num_threads(kernels.threads)
     return decoder
 
 
-def _verified(compiled: ctypes.CDLL | None, options: LoadOptions) -> str:
+def _choices(library: ctypes.CDLL | None, options: LoadOptions) -> list[Kernels]:
+    """Return the kernels that this machine has for the options, with one thread."""
+    kernels = [Kernels(None, 1)]
+    if library:
+        kernels.insert(0, Kernels(library, 1))
+        is_bfloat16 = DTYPES[options.dtype] == torch.bfloat16 and options.quantization != "int8"
+        if is_bfloat16 and library.multiplies_pairs():
+            kernels.insert(0, Kernels(library, 1, multiplies_pairs=True))
+    return kernels
+
+
+def _verified(kernels: Kernels, options: LoadOptions) -> str:
     """Return the name of the cache's entry for kernels that were the fastest and passed verification."""
-    library = Path(compiled._name).stem if compiled else "torch"
+    library = Path(kernels.compiled._name).stem if kernels.compiled else "torch"
+    library += "-pairs" if kernels.multiplies_pairs else ""
     return f"verified-{library}-{options.dtype}-{options.quantization}-{options.cache_dtype}-{options.gpu_layers}"
 
 
@@ -130,6 +145,7 @@ def make_decoder(
         context_size=context_size,
         keeps_blocks=keeps_blocks,
         cache_dtype=torch.float16 if is_rounded and options.cache_dtype == "auto" else torch.float32,
+        multiplies_pairs=kernels.multiplies_pairs,
     )
 
 
@@ -190,10 +206,10 @@ def has_triton() -> bool:
     return True
 
 
-def fastest_kernels(sample: Checkpoint, options: LoadOptions, libraries: Sequence[ctypes.CDLL | None]) -> Kernels:
-    """Return the fastest of these libraries and numbers of threads, by timing one layer with 1 and 16 rows."""
+def fastest_kernels(sample: Checkpoint, options: LoadOptions, choices: Sequence[Kernels]) -> Kernels:
+    """Return the fastest of these kernels, with any number of threads, by timing one layer with 1 and 16 rows."""
     before = torch.get_num_threads()
-    candidates = [Kernels(library, threads) for library in libraries for threads in thread_counts()]
+    candidates = [replace(choice, threads=threads) for choice in choices for threads in thread_counts()]
     times = {kernels: _mean_seconds(sample, options, kernels) for kernels in candidates}
     torch.set_num_threads(before)
     return min(times, key=times.__getitem__)

@@ -18,14 +18,14 @@ from inference.engine.models.checkpoint import Checkpoint, LayerWeights, LowRank
 from inference.engine.models.interface import TokenSpan
 from inference.engine.models.kv_cache import LazyZeros
 
-FLOAT32, BFLOAT16, INT8 = range(3)
+FLOAT32, BFLOAT16, INT8, PAIRS = range(4)
 MATRICES = ("qkv", "key", "value", "output", "gate", "up", "down")
 KINDS = {torch.float32: FLOAT32, torch.bfloat16: BFLOAT16, torch.int8: INT8}
 NORMS = ("attention_norm", "attention_output_norm", "mlp_norm", "mlp_output_norm", "query_norm", "key_norm")
 SCALES = ("query_scalar", "attention_cap", "logit_cap", "logit_divisor", "embedding_scale", "residual_scale")
 ACTIVATIONS = {"silu": 0, "gelu": 1}
 MIN_SCALE = 1e-30  # of an output whose weights are all zeros
-FOUR = 4  # numbers in a word: int8 products add so many at once
+DEPTHS = {INT8: 4, PAIRS: 2}  # numbers in a word: products add so many at once
 
 
 class _MatrixStruct(ctypes.Structure):
@@ -70,6 +70,8 @@ class NativeDecoder:
     dtype: torch.bfloat16 rounds other weights, torch.int8 quantizes all, torch.float32 keeps them.
     keeps_blocks: matrices that a GGUF file has in `BLOCK_KINDS` stay so, with any type.
     cache_dtype: of keys and values, torch.float32 or torch.float16.
+    multiplies_pairs: bfloat16 weights, if `dtype` is bfloat16, are multiplied by rows rounded to bfloat16, two at once.
+        Sums are float32.
     """
 
     kernels = "compiled"
@@ -87,8 +89,10 @@ class NativeDecoder:
         context_size: int,
         keeps_blocks: bool = False,
         cache_dtype: torch.dtype = torch.float32,
+        multiplies_pairs: bool = False,
     ) -> None:
         self._cache_dtype = cache_dtype
+        self._multiplies_pairs = multiplies_pairs and dtype == torch.bfloat16
         self._kinds = BLOCK_KINDS if keeps_blocks else {}
         self._of = checkpoint.architecture
         self._slots = slots
@@ -236,11 +240,12 @@ class NativeDecoder:
             offset = self._keep(functional.pad(128 * weight.sum(1, dtype=torch.int32), (0, extra)))
         elif weight.dtype != torch.bfloat16:
             weight = weight.to(self._dtype)
-        depth = FOUR if weight.dtype == torch.int8 else 1
+        kind = PAIRS if self._multiplies_pairs else KINDS[weight.dtype]
+        depth = DEPTHS.get(kind, 1)
         padded = functional.pad(weight, (0, _up(inputs, depth) - inputs, 0, extra))
         blocks = padded.view(-1, width, padded.shape[1] // depth, depth).transpose(1, 2)
         packed = self._keep(blocks.contiguous() if blocks is not weight else blocks.clone())
-        return _MatrixStruct(KINDS[weight.dtype], outputs, inputs, 0, packed, bias, scale, offset)
+        return _MatrixStruct(kind, outputs, inputs, 0, packed, bias, scale, offset)
 
     def _add_low_rank(self, described: _MatrixStruct, product: LowRank, extra: int) -> None:
         """Point to the factors of a low-rank addition. extra: number of outputs to fill up."""

@@ -100,9 +100,9 @@ def test_an_adapter_of_a_folder_adds_its_products(
     folder = save_config(tmp_path / "base", read_config(base), byte_tokenizer())
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     adapter = save_adapter(tmp_path / "adapter", "base", weights, targets, **config)
-    libraries = [kernels if library == "compiled" else None]
+    choices = [Kernels(kernels if library == "compiled" else None, 1)]
     fastest = llama_family.fastest_kernels
-    monkeypatch.setattr(llama_family, "fastest_kernels", lambda sample, options, _: fastest(sample, options, libraries))
+    monkeypatch.setattr(llama_family, "fastest_kernels", lambda sample, options, _: fastest(sample, options, choices))
 
     decoder = open_decoder(folder, OPTIONS, 64, LoadCache(None, folder), adapter)
 

@@ -57,7 +57,7 @@ SCALED = {"original_max_position_embeddings": 64, "factor": 4.0}
 CONFIGS: dict[str, PreTrainedConfig] = {
     "llama": LlamaConfig(**SIZES),
     "llama with biases and tied embeddings": LlamaConfig(
-        **SIZES, attention_bias=True, mlp_bias=True, tie_word_embeddings=True
+        **SIZES | {"intermediate_size": 51}, attention_bias=True, mlp_bias=True, tie_word_embeddings=True
     ),
     "llama with llama3's rope": LlamaConfig(
         **SIZES, rope_scaling={**SCALED, "rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}
@@ -94,6 +94,8 @@ VARIANTS = {
     "bfloat16": LoadOptions(dtype="bfloat16"),
     "int8": LoadOptions(quantization="int8"),
 }
+# With `Kernels.multiplies_pairs`.
+PRODUCTS = [*((variant, False) for variant in VARIANTS), ("bfloat16", True)]
 
 
 @pytest.fixture(scope="module")
@@ -115,11 +117,15 @@ def library(request: pytest.FixtureRequest) -> ctypes.CDLL | None:
 
 
 def opened(
-    folder: Path, library: ctypes.CDLL | None, options: LoadOptions | None = None, *, threads: int = 1
+    folder: Path,
+    library: ctypes.CDLL | None,
+    options: LoadOptions | None = None,
+    *,
+    threads: int = 1,
+    pairs: bool = False,
 ) -> FamilyDecoder:
-    return make_decoder(
-        checkpoint(folder), options or LoadOptions(), Kernels(library, threads), slots=SLOTS, context_size=CONTEXT
-    )
+    kernels = Kernels(library, threads, multiplies_pairs=pairs)
+    return make_decoder(checkpoint(folder), options or LoadOptions(), kernels, slots=SLOTS, context_size=CONTEXT)
 
 
 def checkpoint(folder: Path) -> Checkpoint:
@@ -188,14 +194,27 @@ def test_rounded_weights_of_other_families_give_nearly_the_same_logits(
     assert torch.cosine_similarity(got, by_transformers(folders[family], IDS)).min() > 0.9
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen3", "Gemma 2", "OLMo 2"])
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_the_compiled_step_gives_a_row_the_same_bits_in_any_batch(
-    folders: dict[str, Path], kernels: ctypes.CDLL, family: str, variant: str
+@pytest.mark.parametrize("family", ["llama", "llama with biases and tied embeddings", "Gemma 2", "OLMo 2"])
+def test_rows_in_bfloat16_give_nearly_the_logits_of_rows_in_float32(
+    folders: dict[str, Path], kernels: ctypes.CDLL, family: str
 ) -> None:
-    alone = opened(folders[family], kernels, VARIANTS[variant])
+    widened, narrow = (
+        opened(folders[family], kernels, VARIANTS["bfloat16"], pairs=pairs).run([TokenSpan(0, 0, IDS, all_logits=True)])
+        for pairs in (False, True)
+    )
+    assert 0 < difference(narrow, widened) < 0.1
+    assert torch.cosine_similarity(narrow, by_transformers(folders[family], IDS)).min() > 0.95
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3", "Gemma 2", "OLMo 2"])
+@pytest.mark.parametrize(("variant", "pairs"), PRODUCTS)
+def test_the_compiled_step_gives_a_row_the_same_bits_in_any_batch(
+    folders: dict[str, Path], kernels: ctypes.CDLL, family: str, variant: str, pairs: bool
+) -> None:
+    alone = opened(folders[family], kernels, VARIANTS[variant], pairs=pairs)
     whole = alone.run([TokenSpan(4, 0, IDS, all_logits=True)]).clone()
-    crowded = opened(folders[family], kernels, VARIANTS[variant], threads=16)  # more than the machine has cores
+    # More threads than the machine has cores.
+    crowded = opened(folders[family], kernels, VARIANTS[variant], threads=16, pairs=pairs)
     rows = []
     for start in range(0, len(IDS), 7):
         others = [
@@ -295,17 +314,17 @@ def test_clear_removes_only_the_positions_after_the_prefix(
     assert torch.equal(decoder.run([TokenSpan(3, 8, IDS[8:9])]), empty)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("variant", "pairs"), PRODUCTS)
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 def test_nan_and_infinity_stay_visible_in_every_decoder(
-    folders: dict[str, Path], tmp_path: Path, library: ctypes.CDLL | None, variant: str, value: float
+    folders: dict[str, Path], tmp_path: Path, library: ctypes.CDLL | None, variant: str, pairs: bool, value: float
 ) -> None:
     """Finite logits would hide damaged weights."""
     weights = load_file(folders["llama"] / "model.safetensors")
     weights["model.embed_tokens.weight"][70] = value
     save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
     (tmp_path / "config.json").write_bytes((folders["llama"] / "config.json").read_bytes())
-    decoder = opened(tmp_path, library, VARIANTS[variant])
+    decoder = opened(tmp_path, library, VARIANTS[variant], pairs=pairs)
     broken, after, whole = decoder.run([TokenSpan(0, 0, [5, 70]), TokenSpan(1, 0, [70, 5]), TokenSpan(2, 0, [5, 6])])
     assert not broken.isfinite().any()
     assert not after.isfinite().any()
@@ -449,9 +468,9 @@ def test_kernels_are_chosen_by_measuring(
 
         return slowed
 
-    sample = checkpoint(folders["llama"]).truncated()
+    sample, choices = checkpoint(folders["llama"]).truncated(), [Kernels(kernels, 1), Kernels(None, 1)]
     with monkeypatch.context() as patch:
         patch.setattr(NativeDecoder, "run", slow(NativeDecoder.run))
-        assert fastest_kernels(sample, LoadOptions(), [kernels, None]).compiled is None
+        assert fastest_kernels(sample, LoadOptions(), choices).compiled is None
     monkeypatch.setattr(LlamaDecoder, "run", slow(LlamaDecoder.run))
-    assert fastest_kernels(sample, LoadOptions(), [kernels, None]).compiled is not None
+    assert fastest_kernels(sample, LoadOptions(), choices).compiled is not None

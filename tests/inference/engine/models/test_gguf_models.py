@@ -370,7 +370,7 @@ def test_a_model_in_its_files_own_blocks_is_loaded_without_warning(
 ) -> None:
     fastest = llama_family.fastest_kernels
     monkeypatch.setattr(
-        llama_family, "fastest_kernels", lambda sample, options, libraries: fastest(sample, options, [kernels])
+        llama_family, "fastest_kernels", lambda sample, options, _: fastest(sample, options, [Kernels(kernels, 1)])
     )
     file = save_gguf(saved(tmp_path / "folder", "qwen2", tied=False, form=form), tmp_path / "one.gguf", form)
     report = load_model("one", file, OPTIONS, lambda outputs: None).report

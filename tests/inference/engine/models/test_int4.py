@@ -15,6 +15,7 @@ from inference.engine.model_status import LoadOptions, LoadReport
 from inference.engine.models import llama_family
 from inference.engine.models.decoders import open_decoder
 from inference.engine.models.interface import TokenSpan
+from inference.engine.models.llama_family import Kernels
 from tests.inference.engine.gguf_files import dequantised, save_gguf
 from tests.inference.engine.models.test_gguf_models import saved
 from tests.inference.engine.tiny_models import byte_tokenizer, causal_config, save_config
@@ -34,7 +35,7 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def set_library(library: ctypes.CDLL | None, monkeypatch: pytest.MonkeyPatch) -> None:
     fastest = llama_family.fastest_kernels
     monkeypatch.setattr(
-        llama_family, "fastest_kernels", lambda sample, options, libraries: fastest(sample, options, [library])
+        llama_family, "fastest_kernels", lambda sample, options, _: fastest(sample, options, [Kernels(library, 1)])
     )
 
 
