@@ -27,11 +27,12 @@ from transformers import (
     SmolLM3Config,
 )
 
-from inference.engine.formats import TEXT_GENERATION, inspect_model
+from inference.engine.formats import TEXT_GENERATION, LoadCache, inspect_model
 from inference.engine.model_status import LoadOptions
+from inference.engine.models import llama_family
 from inference.engine.models.architecture import read_architecture
 from inference.engine.models.checkpoint import Checkpoint, FolderTensors
-from inference.engine.models.decoders import read_config
+from inference.engine.models.decoders import open_decoder, read_config
 from inference.engine.models.interface import TokenSpan
 from inference.engine.models.layers.interface import CPU, Placement
 from inference.engine.models.layers.linear import DenseLinear, linear_maker
@@ -474,3 +475,20 @@ def test_kernels_are_chosen_by_measuring(
         assert fastest_kernels(sample, LoadOptions(), choices).compiled is None
     monkeypatch.setattr(LlamaDecoder, "run", slow(LlamaDecoder.run))
     assert fastest_kernels(sample, LoadOptions(), choices).compiled is not None
+
+
+def test_a_reload_multiplies_as_the_first_load_did(
+    folders: dict[str, Path], kernels: ctypes.CDLL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offered: list[list[Kernels]] = []
+
+    def choose(sample: Checkpoint, options: LoadOptions, choices: list[Kernels]) -> Kernels:
+        offered.append(choices)
+        return next(choice for choice in choices if choice.compiled and not choice.multiplies_pairs)
+
+    monkeypatch.setattr(llama_family, "fastest_kernels", choose)
+    options = LoadOptions(dtype="bfloat16", max_sequences=1)
+    for _ in range(2):
+        open_decoder(folders["llama"], options, CONTEXT, LoadCache(tmp_path / "loads", folders["llama"]))
+    assert [choice.multiplies_pairs for choice in offered[0]] == [True] * kernels.multiplies_pairs() + [False, False]
+    assert [(choice.compiled is not None, choice.multiplies_pairs) for choice in offered[1]] == [(True, False)]
