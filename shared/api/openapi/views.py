@@ -31,5 +31,6 @@ class OpenApiView(SpectacularJSONAPIView):
 def _document() -> bytes:
     with translation.override(settings.LANGUAGE_CODE):
         generator = SpectacularJSONAPIView.generator_class()
-        document: bytes = OpenApiJsonRenderer().render(generator.get_schema(request=None, public=True))
+        schema = generator.get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
+        document: bytes = OpenApiJsonRenderer().render(schema)
     return document

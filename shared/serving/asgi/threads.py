@@ -86,13 +86,16 @@ class RequestThread(Executor):
         self.release()
 
     def _start(self, client: str, future: Future[Any], call: Callable[[], Any]) -> None:
+        loop = asyncio.get_running_loop()
         if not future.set_running_or_notify_cancel():  # the request was cancelled while it waited
-            asyncio.get_running_loop().call_soon(self._turns.leave, client, 0.0)
+            loop.call_soon(self._turns.leave, client, 0.0)
             return
-        leave = partial(asyncio.get_running_loop().call_soon_threadsafe, self._turns.leave, client)
-        self._acquire().submit(_run, future, call, leave)
+        self._acquire().submit(_run, future, call, partial(self._leave, loop, client))
         if self._is_closed:
             self.release()
+
+    def _leave(self, loop: asyncio.AbstractEventLoop, client: str, computed_seconds: float) -> None:
+        loop.call_soon_threadsafe(self._turns.leave, client, computed_seconds)
 
     def _acquire(self) -> ThreadPoolExecutor:
         if self._thread is None:
