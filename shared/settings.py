@@ -219,7 +219,6 @@ REST_FRAMEWORK: dict[str, Any] = {
     "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
 }
 SPECTACULAR_SETTINGS: dict[str, Any] = {
-    "DEFAULT_GENERATOR_CLASS": "shared.api.reads.openapi_document.CachedSchemaGenerator",
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
     "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
