@@ -18,11 +18,7 @@ def partition(apps: Any, schema_editor: Any) -> None:
         next_id = _next_id(cursor)
         for trigger in (*TRIGGER_NAMES.values(), TRUNCATE_TRIGGER_NAME):
             cursor.execute(f"DROP TRIGGER IF EXISTS {trigger} ON {TABLE}")
-        cursor.execute(f"ALTER TABLE {TABLE} RENAME TO {FIRST}")
-        cursor.execute(f"ALTER TABLE {FIRST} ALTER COLUMN id DROP IDENTITY")
-        cursor.execute("SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = %s::regclass", [FIRST])
-        for number, (index,) in enumerate(sorted(cursor.fetchall())):
-            cursor.execute(f"ALTER INDEX {index} RENAME TO {FIRST}_{number}")
+        _set_aside(cursor, FIRST)
         _create_table(schema_editor, cursor, model, next_id, partitioned=True)
         _copy_grants(cursor, FIRST)
         cursor.execute(f"SELECT max(at) FROM {FIRST}")  # noqa: S608  # nosec B608
@@ -45,11 +41,7 @@ def merge(apps: Any, schema_editor: Any) -> None:
     columns = ", ".join(field.column for field in model._meta.concrete_fields)
     with schema_editor.connection.cursor() as cursor:
         next_id = _next_id(cursor)
-        cursor.execute(f"ALTER TABLE {TABLE} RENAME TO {partitioned}")
-        cursor.execute(f"ALTER TABLE {partitioned} ALTER COLUMN id DROP IDENTITY")
-        cursor.execute("SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = %s::regclass", [partitioned])
-        for number, (index,) in enumerate(sorted(cursor.fetchall())):
-            cursor.execute(f"ALTER INDEX {index} RENAME TO {partitioned}_{number}")
+        _set_aside(cursor, partitioned)
         _create_table(schema_editor, cursor, model, next_id, partitioned=False)
         _copy_grants(cursor, partitioned)
         cursor.execute(f"INSERT INTO {TABLE} ({columns}) SELECT {columns} FROM {partitioned}")  # noqa: S608  # nosec B608
@@ -61,6 +53,15 @@ def merge(apps: Any, schema_editor: Any) -> None:
 def _next_id(cursor: Any) -> int:
     cursor.execute("SELECT nextval(pg_get_serial_sequence(%s, 'id'))", [TABLE])
     return int(cursor.fetchone()[0])
+
+
+def _set_aside(cursor: Any, name: str) -> None:
+    """Rename the table and its indexes, whose names the next one takes, and free its sequence."""
+    cursor.execute(f"ALTER TABLE {TABLE} RENAME TO {name}")
+    cursor.execute(f"ALTER TABLE {name} ALTER COLUMN id DROP IDENTITY")
+    cursor.execute("SELECT indexrelid::regclass::text FROM pg_index WHERE indrelid = %s::regclass", [name])
+    for number, (index,) in enumerate(sorted(cursor.fetchall())):
+        cursor.execute(f"ALTER INDEX {index} RENAME TO {name}_{number}")
 
 
 def _create_table(schema_editor: Any, cursor: Any, model: Any, next_id: int, *, partitioned: bool) -> None:

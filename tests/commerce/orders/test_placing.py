@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.db import DataError, IntegrityError, connection
+from django.test.utils import CaptureQueriesContext
 from pytest_django import Settings
 
 from commerce.catalog.models import Product
@@ -126,6 +127,16 @@ def test_a_variable_product_is_bought_in_one_of_its_own_variations(shop: Shop, c
         "products.1.variation_option_id": "This product has no variation with this id.",
         "products.2.variation_option_id": "This product has no variation with this id.",
     }
+
+
+def test_what_is_sold_out_is_refused_without_a_write(shop: Shop, customer: User):
+    lamp, shade = make_goods(shop), make_goods(shop, "shade", quantity=1)
+
+    with CaptureQueriesContext(connection) as context:
+        errors = refused(customer, (lamp, 1), (shade, 2))
+
+    assert errors == {"products.1": ["This product is not in stock in this quantity."]}
+    assert [sql for query in context if (sql := query["sql"]).startswith(("INSERT", "UPDATE"))] == []
 
 
 def test_all_lines_of_an_order_have_one_currency(shop: Shop, customer: User):
