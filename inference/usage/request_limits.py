@@ -23,8 +23,8 @@ PAGES_BUCKET = f"{BUCKET}-pages"
 async def count_request(scope: Scope) -> RateLimitDecision | None:
     """Count a request against its credential's key and user, or else against its address.
 
-    Browser pages, which send a session cookie, have a separate counter per address. Return None for a request that is
-    not limited.
+    Browser pages, which send a session cookie, have a separate counter per address. The user or address is also the
+    client whose turn the request takes: CLIENT_KEY in the scope. Return None for a request that is not limited.
     """
     if not is_limited(scope):
         return None

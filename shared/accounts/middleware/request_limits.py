@@ -42,7 +42,10 @@ class CredentialOwner:
 
 
 async def limit_request(scope: Scope) -> RateLimitDecision | None:
-    """Count this request for the user of its credential, else for its address. Return None when it is not limited."""
+    """Count this request for the user of its credential, else for its address. Return None when it is not limited.
+
+    Whom it counts for is also the client whose turn it takes: CLIENT_KEY in the scope.
+    """
     if not is_limited(scope):
         return None
     owner = await find_credential_owner(scope)
