@@ -3,6 +3,7 @@
 * 2,000 half-sent heads from one address, and bodies at a byte a second: the others' reads (p99);
 * 500 uploads by one customer, as many at once as are not refused: another's upload;
 * uploads by one customer on 50 connections at the limits of the settings, so that most are refused: another's reads;
+* reads of 100 products with all relations on 40 connections, within the limit of requests: another's reads;
 * a batch of 50,000 requests is accepted while SQLite is written: the longest wait of another writer.
 """
 
@@ -28,6 +29,8 @@ from tests.benchmarks._table import Comparison, arguments, publish
 from tests.running_stoa import RunningStoa, start_stoa, stop_stoa
 
 ATTACKER, READS, IDLE_UPLOADS, PARALLEL_UPLOADS, FLOOD_CONNECTIONS = "127.0.0.2", 200, 15, 16, 50
+READ_CONNECTIONS, READ_LIMIT = 40, 600  # the limit of requests of an address in a minute
+EXPENSIVE_READ = "/api/products?limit=100&with=type;shop;categories;tags;variations"
 PASSWORD = "neighbours all around"
 SETTINGS = {
     "STOA_UPLOADS_PER_MINUTE": "100000",  # else the limit of ten a minute would be measured
@@ -189,6 +192,30 @@ async def flood(url: str) -> tuple[float, float]:
     return 1000 * beside, 1000 * idle
 
 
+async def expensive_reads(url: str) -> tuple[float, float]:
+    """Return the median milliseconds of a read beside a client's expensive ones, and on an idle server."""
+    await asyncio.sleep(60)  # the reads of before no longer count for the limit
+    idle = statistics.median(await read_seconds(url))
+    answers = Counter[int]()
+    numbers = iter(range(READ_LIMIT))
+    transport = httpx2.AsyncHTTPTransport(local_address=ATTACKER, limits=httpx2.Limits(max_connections=None))
+    async with httpx2.AsyncClient(base_url=url, timeout=300, transport=transport) as client:
+
+        async def send() -> None:
+            for number in numbers:  # each has a URL of its own, so that no cache has its response
+                answers[(await client.get(f"{EXPENSIVE_READ}&new={number}")).status_code] += 1
+
+        attacks = [asyncio.create_task(send()) for _ in range(READ_CONNECTIONS)]
+        await asyncio.sleep(1)
+        beside = statistics.median(await read_seconds(url))
+        was_attacked = not all(task.done() for task in attacks)
+        await asyncio.gather(*attacks)
+    print(f"answers to the expensive reads: {dict(answers)}")
+    assert was_attacked, "The attack ended before the others' reads."
+    assert answers[200] > READ_LIMIT / 2, "The attack did not take place."
+    return 1000 * beside, 1000 * idle
+
+
 class Writer(threading.Thread):
     """A thread that asks for SQLite's write lock again and again; `longest_ms` is its longest wait."""
 
@@ -262,10 +289,12 @@ def main() -> None:
         stoa = start_stoa(Path(home))
         running.callback(stop_stoa, stoa)
         flooded, quiet = asyncio.run(flood(stoa.commerce_url))
+        read, unread = asyncio.run(expensive_reads(stoa.commerce_url))
     print("measured: beside the attack; baseline: idle")
     rows = [Comparison(f"N9, {name}: others' p99", measured, before, "ms") for name, measured, before in slow]
     rows.append(Comparison(f"N11, {many} uploads by one: another's", beside, idle, "ms"))
     rows.append(Comparison(f"{FLOOD_CONNECTIONS} connections with uploads: another's read", flooded, quiet, "ms"))
+    rows.append(Comparison(f"{READ_LIMIT} expensive reads by one: another's read", read, unread, "ms"))
     rows.append(Comparison(f"N12, a batch of {size}: longest wait to write", waited, undisturbed, "ms"))
     publish(rows, given.json)
 
