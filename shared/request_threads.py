@@ -9,8 +9,9 @@ from typing import ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
-from django.db import connection
 from django.http import HttpRequest
+
+from shared.transactions import close_connection
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,8 +28,7 @@ async def run_in_request_thread(function: Callable[P, R], *args: P.args, **kwarg
         try:
             return function(*args, **kwargs)
         finally:
-            if not connection.in_atomic_block:
-                connection.close()
+            close_connection()
 
     return await sync_to_async(call)()
 

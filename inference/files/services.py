@@ -18,7 +18,7 @@ from django.conf import settings
 from django.core.files import File
 from django.core.files.storage import default_storage
 from django.core.files.uploadedfile import UploadedFile
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import QuerySet, Sum
 
 from inference.access.responses import ObjectNotFound
@@ -26,6 +26,7 @@ from inference.files.models import StoredFile, Upload
 from shared.accounts.models import User
 from shared.accounts.services import lock_active_user
 from shared.api.errors import ApiError
+from shared.transactions import close_connection
 
 MAX_STORING_TIME = timedelta(hours=1)
 DELETED_RETENTION = timedelta(hours=1)
@@ -212,9 +213,3 @@ def remove_content(path: str) -> bool:
         logger.warning("file_removal_failed", path=path, reason=type(error).__name__)
         return False
     return True
-
-
-def close_connection() -> None:
-    """Return the connection to the pool: the storage may take many seconds."""
-    if not connection.in_atomic_block:
-        connection.close()

@@ -10,13 +10,14 @@ from django.contrib.auth.hashers import Argon2PasswordHasher, check_password, ma
 
 from shared.accounts.models import User
 from shared.api.errors import ApiError
+from shared.transactions import close_connection
 
 MAX_WAIT_SECONDS = 5.0
 
 MAX_CONCURRENT_HASHES = max(1, (os.cpu_count() or 1) - 1)
 _hash_slots = threading.BoundedSemaphore(MAX_CONCURRENT_HASHES)
-# Requests that hash or wait for it: each of them occupies a thread.
-_request_slots = threading.BoundedSemaphore(16 * MAX_CONCURRENT_HASHES)
+MAX_HASHING_REQUESTS = 16 * MAX_CONCURRENT_HASHES  # that hash or wait for it: each of them occupies a thread
+_request_slots = threading.BoundedSemaphore(MAX_HASHING_REQUESTS)
 # Called when the request has hashed: what it does afterwards, as waiting to write, delays no other sign-in.
 on_hashed: ContextVar[Callable[[], object] | None] = ContextVar("on_hashed", default=None)
 
@@ -59,8 +60,10 @@ def too_many_sign_ins_error() -> ApiError:
 
 @contextmanager
 def _hash_slot() -> Iterator[None]:
-    with _acquired(_request_slots, wait_s=0), _acquired(_hash_slots, wait_s=MAX_WAIT_SECONDS):
-        yield
+    with _acquired(_request_slots, wait_s=0):
+        close_connection()  # others need it meanwhile
+        with _acquired(_hash_slots, wait_s=MAX_WAIT_SECONDS):
+            yield
     if hashed := on_hashed.get():
         hashed()
 

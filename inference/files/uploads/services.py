@@ -18,7 +18,6 @@ from inference.access.responses import ObjectNotFound
 from inference.engine import InvalidRequest
 from inference.files.models import StoredFile, Upload
 from inference.files.services import (
-    close_connection,
     create_row,
     discard,
     find_file,
@@ -33,6 +32,7 @@ from inference.files.services import (
 from shared.accounts.models import User
 from shared.accounts.services import lock_active_user
 from shared.api.errors import ApiError
+from shared.transactions import close_connection
 
 UPLOAD_LIFETIME = timedelta(hours=1)
 MAX_PART_BYTES = 64 * 1024 * 1024

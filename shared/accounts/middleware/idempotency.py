@@ -18,7 +18,6 @@ from shared.api.errors import ApiError, Problem, problem_response
 from shared.api.idempotency.fingerprints import request_fingerprint
 from shared.api.idempotency.store import (
     IdempotencyMode,
-    close_connection,
     delete_expired_keys,
     enforce_storage_limit,
     idempotency_scope,
@@ -32,6 +31,7 @@ from shared.api.models import KeyedRequest
 from shared.middleware import Middleware
 from shared.observability.request_id import current_request_id
 from shared.serving.asgi.threads import release_request_thread
+from shared.transactions import close_connection
 
 KEY_HEADER = "Idempotency-Key"
 REPLAYED_HEADER = "Idempotent-Replayed"

@@ -116,12 +116,6 @@ def _pauses() -> Iterator[float]:
         yield POLLING.seconds(attempt)
 
 
-def close_connection() -> None:
-    """Close this thread's database connection before a wait. In tests, which roll back, it stays open."""
-    if not transaction.get_connection().in_atomic_block:
-        transaction.get_connection().close()
-
-
 def try_claim_key(*, scope: str, fingerprint: str, now: datetime, user_id: int | None = None) -> KeyedRequest | None:
     """Return the row of the key: with a response (`status` is set), or claimed for the caller to run.
 
