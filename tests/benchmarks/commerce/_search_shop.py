@@ -123,10 +123,7 @@ def without_gin_indexes() -> Iterator[None]:
     indexes: list[tuple[str, str]] = []
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
-            cursor.execute(
-                "SELECT indexname, indexdef FROM pg_indexes WHERE indexdef LIKE '%USING gin%' "
-                "AND tablename IN ('commerce_catalog_product', 'commerce_search_searchdocument')"
-            )
+            cursor.execute("SELECT indexname, indexdef FROM pg_indexes WHERE indexdef LIKE '%USING gin%'")
             indexes = cursor.fetchall()
         for name, _ in indexes:
             cursor.execute(f"DROP INDEX {name}")

@@ -52,7 +52,7 @@ def operation_ids(schema: dict[str, Any]) -> dict[tuple[str, str], str]:
 def record(world: World, schema: dict[str, Any]) -> dict[str, Any]:
     """Return the request and response of every row that some user may call, by operation."""
     ids = operation_ids(schema)
-    _fill_lists(world)
+    fill_lists(world)
     recorded = {}
     for row in TABLE:
         operation = ids.get((row.method, template(row.route)))
@@ -62,7 +62,7 @@ def record(world: World, schema: dict[str, Any]) -> dict[str, Any]:
     return recorded
 
 
-def _fill_lists(world: World) -> None:
+def fill_lists(world: World) -> None:
     """Add what the lists of the route table have no row of: completed sales, a report, a job, a shop to approve."""
     shop, customer, staff = Shop.objects.get(pk=world.names["shop"]), world.users["customer"], world.users["staff"]
     now, values = timezone.now(), [{"value": "Green", "meta": "#2e7d32"}]

@@ -66,10 +66,17 @@ class World:
         return {"Authorization": f"Bearer {pair.access}"} if pair else {}
 
     def request(
-        self, identity: str, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+        self,
+        identity: str,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: dict[str, str] | None = None,
+        client: Client | None = None,
     ) -> HttpResponseBase:
         """Send a request as one of the users. A body is sent as JSON, or as a form if it contains bytes."""
-        client = Client(raise_request_exception=False, headers=self.headers(identity) if headers is None else headers)
+        headers = self.headers(identity) if headers is None else headers
+        client = client or Client(raise_request_exception=False, headers=headers)
         url = path.format(**self.names)
         if body is None:
             return client.generic(method, url)

@@ -1,6 +1,6 @@
 """Create COUNT batch requests with results, and usage rows, and print the database bytes of each as JSON.
 
-Usage: `python -m tests.benchmarks.system._growth_models COUNT`, with the settings in the environment.
+Usage: `python -m tests.benchmarks.growth._growth_models COUNT`, with the settings in the environment.
 """
 
 import json
@@ -21,7 +21,7 @@ from inference.engine import Usage  # noqa: E402
 from inference.usage.ledger import LedgerAmount, LedgerKey, add_to_ledger  # noqa: E402
 from shared.accounts.roles import Role  # noqa: E402
 from shared.accounts.services import create_api_key, create_user  # noqa: E402
-from tests.benchmarks.system._growth_sizes import bytes_per_object  # noqa: E402
+from tests.benchmarks.growth._growth_sizes import bytes_per_object  # noqa: E402
 
 MODEL = "stoa-describer"
 PROMPT = "Describe the Oakhurst lamp. Keywords: warm light, linen shade, turned oak foot, dimmable"

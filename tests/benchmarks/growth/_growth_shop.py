@@ -1,6 +1,6 @@
 """Create COUNT orders, questions and reports, and print the database bytes of each as JSON.
 
-Usage: `python -m tests.benchmarks.system._growth_shop COUNT`, with the settings in the environment.
+Usage: `python -m tests.benchmarks.growth._growth_shop COUNT`, with the settings in the environment.
 """
 
 import json
@@ -22,7 +22,7 @@ from commerce.reviews.models import Question  # noqa: E402
 from commerce.reviews.services import ask_question  # noqa: E402
 from shared.accounts.models import User  # noqa: E402
 from shared.accounts.roles import Role  # noqa: E402
-from tests.benchmarks.system._growth_sizes import bytes_per_object  # noqa: E402
+from tests.benchmarks.growth._growth_sizes import bytes_per_object  # noqa: E402
 
 ADDRESS = {"street_address": "12 Harbour Lane", "city": "Cork", "zip": "T12 X8K2", "state": "Cork", "country": "IE"}
 QUESTION = "Does the lamp come with a bulb, and can the shade be washed? I could not find it in the description."
