@@ -16,7 +16,7 @@ MAX_ARRAY_BYTES = 4 * 1024 * 1024
 SIZES_PER_QUERY = 250  # rows whose size is read at once
 TOTAL_HEADER = "X-Total-Count"
 # Counting costs as much as reading: above this number `total` is a minimum, and the next page is still found.
-MAX_EXACT_COUNT = 100_000
+MAX_EXACT_COUNT = 10_000
 PAGE_PARAMETER = {
     "name": "page",
     "in": "query",
@@ -95,7 +95,7 @@ class PagePagination(BasePagination):
 
     def read_rows(self, queryset: Any, offset: int) -> tuple[list[Any], int]:
         """Return the rows of the page, and the number of all."""
-        rows = list(queryset[offset : offset + self.limit + 1])  # one more shows that there is a next page
+        rows = _read_slice(queryset, offset, self.limit + 1)  # one more shows that there is a next page
         total = _count_rows(queryset, offset, len(rows), is_last=0 < len(rows) <= self.limit)
         return rows[: self.limit], total
 
@@ -168,7 +168,7 @@ class ArrayPagination(BasePagination):
         self._offset = get_offset(request) or (get_page(request) - 1) * self._limit
         with limit_list_query(request, first_row=self._offset):
             count = _count_fitting(queryset, self._offset, self._limit)
-            rows = list(queryset[self._offset : self._offset + count + 1])
+            rows = _read_slice(queryset, self._offset, count + 1)
             self._total = _count_rows(queryset, self._offset, len(rows), is_last=0 < len(rows) <= count)
         return rows[:count]
 
@@ -191,6 +191,13 @@ class ArrayPagination(BasePagination):
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:
         return [PAGE_PARAMETER, limit_parameter(self.default_limit), OFFSET_PARAMETER]
+
+
+def _read_slice(queryset: Any, offset: int, count: int) -> list[Any]:
+    """Return `count` rows from `offset` on. Those before them are read by their keys, without what belongs to them."""
+    if not offset:
+        return list(queryset[:count])
+    return list(queryset.filter(pk__in=queryset.values("pk")[offset : offset + count]))
 
 
 def _count_rows(queryset: Any, offset: int, found: int, *, is_last: bool) -> int:
