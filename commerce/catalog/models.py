@@ -244,9 +244,22 @@ class Product(PricedItem):
             models.Index(fields=["language", "status", "-id"], name="commerce_product_newest"),
             models.Index(fields=["language", "status", "min_price", "id"], name="commerce_product_by_price"),
             models.Index(fields=["language", "status", "-sold_quantity", "-id"], name="commerce_product_best_selling"),
-            models.Index(fields=["shop", "status", "-id"], name="commerce_product_of_shop"),
+            models.Index(fields=["language", "status", "created_at", "id"], name="commerce_product_by_age"),
+            models.Index(fields=["language", "status", "max_price", "id"], name="commerce_product_by_max_price"),
+            models.Index(fields=["language", "status", "ratings", "id"], name="commerce_product_by_rating"),
+            models.Index(
+                fields=["shop", "status", "-id"],
+                condition=Q(deleted_at__isnull=True),
+                name="commerce_product_live_of_shop",
+            ),
             models.Index(fields=["shop", "quantity"], name="commerce_product_low_stock"),
             models.Index(fields=["status", "-id"], name="commerce_product_by_status"),
+            # With the columns that filter the list of unpublished products, to count it without the table.
+            models.Index(
+                fields=["-id", "shop", "language"],
+                condition=Q(deleted_at__isnull=True) & ~Q(status="publish"),
+                name="commerce_product_unpublished",
+            ),
             models.Index(fields=["updated_at"], name="commerce_product_updated"),
             # All columns that facets read: counting a hundred thousand products would otherwise read their texts too.
             models.Index(

@@ -96,6 +96,7 @@ class DescriptionDraft(models.Model):
         indexes = [
             models.Index(fields=["product", "-created_at", "-id"], name="commerce_draft_of_product"),
             models.Index(fields=["state", "-created_at", "-id"], name="commerce_draft_by_state"),
+            models.Index(fields=["-created_at", "-id"], name="commerce_draft_newest"),
         ]
 
     def __str__(self) -> str:

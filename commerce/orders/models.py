@@ -109,7 +109,9 @@ class Order(models.Model):
             ),
             # For analytics: the remaining orders of a customer in a shop after some were deleted.
             models.Index(fields=["customer", "shop"], condition=Q(shop__isnull=False), name="commerce_order_of_pair"),
-            models.Index(fields=["order_status", "-id"], name="commerce_order_by_status"),
+            models.Index(fields=["order_status", "id"], name="commerce_order_of_status"),
+            models.Index(fields=["-created_at", "-id"], condition=Q(parent__isnull=True), name="commerce_order_newest"),
+            models.Index(fields=["total", "id"], condition=Q(parent__isnull=True), name="commerce_order_by_total"),
         ]
         constraints = [
             models.CheckConstraint(
@@ -218,6 +220,7 @@ class Refund(models.Model):
         ordering = ["-id"]
         indexes = [
             models.Index(fields=["status", "-id"], name="commerce_refund_by_status"),
+            models.Index(fields=["-created_at", "-id"], name="commerce_refund_newest"),
             models.Index(fields=["customer", "-id"], name="commerce_refund_of_customer"),
             models.Index(fields=["shop", "-id"], name="commerce_refund_of_shop"),
         ]

@@ -94,6 +94,12 @@ class Review(Content):
                 condition=Q(deleted_at__isnull=True),
                 name="commerce_review_of_product",
             ),
+            models.Index(
+                fields=["-created_at", "-id"], condition=Q(deleted_at__isnull=True), name="commerce_review_newest"
+            ),
+            models.Index(
+                fields=["rating", "id"], condition=Q(deleted_at__isnull=True), name="commerce_review_by_rating"
+            ),
             models.Index(fields=["-id"], condition=Q(deleted_at__isnull=False), name="commerce_review_deleted"),
         ]
 
@@ -117,6 +123,9 @@ class Question(Content):
                 fields=["product", "-created_at", "-id"],
                 condition=Q(deleted_at__isnull=True),
                 name="commerce_question_of_product",
+            ),
+            models.Index(
+                fields=["-created_at", "-id"], condition=Q(deleted_at__isnull=True), name="commerce_question_newest"
             ),
             models.Index(fields=["-id"], condition=Q(deleted_at__isnull=False), name="commerce_question_deleted"),
         ]

@@ -65,6 +65,8 @@ class User(AbstractBaseUser):
             # The admin searches by the beginning of a name.
             models.Index(fields=["name"], opclasses=["varchar_pattern_ops"], name="accounts_user_name"),
             models.Index(fields=["role", "email"], name="accounts_user_by_role"),
+            models.Index(fields=["name", "id"], name="accounts_user_by_name"),
+            models.Index(fields=["created_at", "id"], name="accounts_user_by_age"),
             models.Index(fields=["email"], condition=models.Q(is_active=False), name="accounts_user_inactive"),
         ]
 

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from django.db import connection
 
 
-def plan_of(statement: str) -> str:
-    """Return the query plan of these rows, with sequential scans disabled."""
+def plan_of(statement: str, *, can_sort: bool = True) -> str:
+    """Return the query plan of these rows, with sequential scans disabled, and sorts where an index has the order."""
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             cursor.execute("SET LOCAL enable_seqscan = off")
+            cursor.execute(f"SET LOCAL enable_sort = {'on' if can_sort else 'off'}")
         cursor.execute(f"{'EXPLAIN' if connection.vendor == 'postgresql' else 'EXPLAIN QUERY PLAN'} {statement}")
         return str(cursor.fetchall())
 

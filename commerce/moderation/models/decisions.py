@@ -57,6 +57,7 @@ class Decision(models.Model):
                 condition=Q(undone_at=None),
                 name="commerce_decision_standing",
             ),
+            models.Index(fields=["-created_at", "-id"], name="commerce_decision_newest"),
             models.Index(fields=["author", "action"], name="commerce_decision_of_author"),
             models.Index(fields=["action", "-id"], name="commerce_decision_by_action"),
             models.Index(fields=["-id"], condition=Q(undone_at__isnull=False), name="commerce_decision_undone"),

@@ -1,6 +1,7 @@
 """Row C7: a list takes as many queries for a thousand rows as for ten, with all that may be sent along. Every route of
 many things has a line here."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,11 +26,13 @@ from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from shared.accounts.models import SignIn, User
 from shared.accounts.roles import Role
 from shared.webhooks.models import Delivery, Endpoint
+from tests.commerce.databases import plan_of
 from tests.commerce.routes.route_table import TABLE
-from tests.commerce.routes.scenario import World, make_world
+from tests.commerce.routes.scenario import IDENTITIES, World, make_world
 
 MAX_QUERIES = 8  # without relations
 MAX_QUERIES_PER_RELATION = 2
+SORT = re.compile(r"(?<!Incremental )Sort  \(|TEMP B-TREE FOR ORDER BY")  # of all rows
 WORLD = 10  # more than the users and decisions that the fixtures create
 NOT_LISTS = {
     "/api/me", "/api/analytics", "/api/description-allowance", "/api/settings", "/api/settings/1", "/api/openapi.json",
@@ -234,6 +237,28 @@ LISTS: dict[str, tuple[str, Callable[[int], Any]]] = {
 }
 
 
+# Lists of which no index has the order: figures, and what depends on several rows of a product.
+SORTED = {
+    "/api/products/{product}/similar",
+    "/api/low-stock-products", "/api/products-stock", "/api/category-wise-product", "/api/category-wise-product-sale",
+    "/api/attribute-wise-product-sale", "/api/top-rate-product", "/api/top-products", "/api/top-customers",
+}  # fmt: skip
+# Lists of which there are few rows.
+SMALL = {"/api/report-reasons", "/api/sessions", "/api/shops/{shop}/staff", "/api/shops/{shop}/invitations"}
+# Orders of the largest lists that clients offer.
+INDEXED_ORDERS = {
+    "/api/products": ["id", "created_at", "min_price", "max_price", "sold_quantity", "ratings"],
+    "/api/orders": ["id", "created_at", "order_status", "total"],
+    "/api/reviews": ["id", "created_at", "rating"],
+    "/api/questions": ["id", "created_at"],
+    "/api/abusive_reports": ["id", "created_at"],
+    "/api/attachments": ["id", "created_at"],
+    "/api/refunds": ["id", "created_at"],
+    "/api/decisions": ["id", "created_at"],
+    "/api/users": ["id", "name", "email", "created_at"],
+}
+
+
 @pytest.fixture
 def world(db: None, settings: Settings, tmp_path: Any) -> World:
     settings.MEDIA_ROOT = tmp_path
@@ -272,3 +297,38 @@ def test_c7_a_list_takes_as_many_queries_for_a_thousand_rows_as_for_ten(world: W
     plain, _ = cost(1000)
     assert plain <= MAX_QUERIES
     assert many <= plain + MAX_QUERIES_PER_RELATION * len(relations)
+
+
+def pages_plan(world: World, identity: str, url: str) -> str:
+    """Return the plan of the query that reads the rows of a page."""
+    with CaptureQueriesContext(connection) as queries:
+        answer = world.request(identity, "GET", url)
+    assert answer.status_code == 200, answer.content
+    pages = [query["sql"] for query in queries if query["sql"].endswith("LIMIT 16")]  # one more than the page shows
+    assert len(pages) == 1, [query["sql"] for query in queries]
+    return plan_of(pages[0], can_sort=False)
+
+
+def readers(route: str) -> Iterator[str]:
+    """Yield the user of the list, and a super admin, who may read everybody's rows."""
+    yield LISTS[route][0]
+    row = next(row for row in TABLE if (row.method, row.route) == ("GET", route))
+    if row.statuses[list(IDENTITIES).index("super admin")] == 200:
+        yield "super admin"
+
+
+@pytest.mark.parametrize("route", sorted(LISTS.keys() - SORTED - SMALL))
+def test_c7_an_index_has_the_order_of_a_list(world: World, route: str):
+    LISTS[route][1](10)
+    for identity in readers(route):
+        assert not SORT.search(pages_plan(world, identity, f"{route.format(**world.names)}?limit=15"))
+
+
+@pytest.mark.parametrize(
+    ("route", "name"), [(route, name) for route in INDEXED_ORDERS for name in INDEXED_ORDERS[route]]
+)
+@pytest.mark.parametrize("direction", ["asc", "desc"])
+def test_c7_an_index_has_the_orders_that_clients_choose(world: World, route: str, name: str, direction: str):
+    LISTS[route][1](10)
+    identity = [*readers(route)][-1]
+    assert not SORT.search(pages_plan(world, identity, f"{route}?orderBy={name}&sortedBy={direction}"))
