@@ -1,6 +1,7 @@
 """Events of the shop: what is announced, to whom, and that it is committed with its change."""
 
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -27,6 +28,7 @@ from shared.webhooks.models import Delivery, DeliveryState, Endpoint
 from shared.webhooks.services import change_endpoint, create_endpoint
 from shared.webhooks.tasks import delete_expired
 from tests.commerce.conftest import make_user
+from tests.commerce.databases import plan_of
 from tests.commerce.orders.factories import buy, make_goods, move, other_shop
 from tests.commerce.reviews.factories import review
 from tests.webhook_receivers import respond_with, running_receiver
@@ -64,6 +66,18 @@ def test_orders_are_announced_to_the_owner_of_each_shop(shop: Shop, customer: Us
             "currency": "EUR",
         }  # fmt: skip
         assert sent_to(vendor.owner) == [("order.created", data)]
+
+
+def test_an_event_reads_only_the_webhooks_of_those_who_may_receive_it(shop: Shop, customer: User):
+    listen(shop.owner)
+    lamp = make_goods(shop)
+
+    with CaptureQueriesContext(connection) as queries:
+        buy(customer, (lamp, 1))
+
+    table = Endpoint._meta.db_table
+    read = next(query["sql"] for query in queries if f'FROM "{table}"' in query["sql"])
+    assert re.search(f"SEARCH {table}|commerce_webhook_address_once", plan_of(read))
 
 
 def test_each_change_of_a_status_is_announced_once(shop: Shop, customer: User):
