@@ -95,7 +95,7 @@ class PagePagination(BasePagination):
 
     def read_rows(self, queryset: Any, offset: int) -> tuple[list[Any], int]:
         """Return the rows of the page, and the number of all."""
-        rows = _read_slice(queryset, offset, self.limit + 1)  # one more shows that there is a next page
+        rows = list(_slice(queryset, offset, self.limit + 1))  # one more shows that there is a next page
         total = _count_rows(queryset, offset, len(rows), is_last=0 < len(rows) <= self.limit)
         return rows[: self.limit], total
 
@@ -168,7 +168,7 @@ class ArrayPagination(BasePagination):
         self._offset = get_offset(request) or (get_page(request) - 1) * self._limit
         with limit_list_query(request, first_row=self._offset):
             count = _count_fitting(queryset, self._offset, self._limit)
-            rows = _read_slice(queryset, self._offset, count + 1)
+            rows = list(_slice(queryset, self._offset, count + 1))
             self._total = _count_rows(queryset, self._offset, len(rows), is_last=0 < len(rows) <= count)
         return rows[:count]
 
@@ -193,11 +193,11 @@ class ArrayPagination(BasePagination):
         return [PAGE_PARAMETER, limit_parameter(self.default_limit), OFFSET_PARAMETER]
 
 
-def _read_slice(queryset: Any, offset: int, count: int) -> list[Any]:
+def _slice(queryset: Any, offset: int, count: int) -> Any:
     """Return `count` rows from `offset` on. Those before them are read by their keys, without what belongs to them."""
     if not offset:
-        return list(queryset[:count])
-    return list(queryset.filter(pk__in=queryset.values("pk")[offset : offset + count]))
+        return queryset[:count]
+    return queryset.filter(pk__in=queryset.values("pk")[offset : offset + count])
 
 
 def _count_rows(queryset: Any, offset: int, found: int, *, is_last: bool) -> int:
@@ -212,10 +212,11 @@ def _count_fitting(queryset: Any, offset: int, limit: int) -> int:
     """Return how many rows from `offset` on fit into an array by their estimated size: `limit` at most, 1 at least."""
     if not hasattr(queryset, "with_response_size"):
         return limit
-    sizes = queryset.with_response_size().values_list("response_size", flat=True)
+    sized = queryset.with_response_size()
     used = count = 0
     while count < limit:
-        page = list(sizes[offset + count : offset + min(count + SIZES_PER_QUERY, limit)])
+        rows = _slice(sized, offset + count, min(SIZES_PER_QUERY, limit - count))
+        page = list(rows.values_list("response_size", flat=True))
         for size in page:
             used += size
             if used > MAX_ARRAY_BYTES:
