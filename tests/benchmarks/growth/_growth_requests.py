@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -33,7 +34,9 @@ from commerce.analytics.aggregation.batches import aggregate_ledger  # noqa: E40
 from commerce.analytics.aggregation.owner_groups import update_next_group  # noqa: E402
 from commerce.analytics.reports.sales_reports import compute_next_report, read_sales_report  # noqa: E402
 from commerce.catalog.search.indexing import update_index  # noqa: E402
+from commerce.moderation.models import Decision  # noqa: E402
 from commerce.shops.models import Shop  # noqa: E402
+from shared.accounts.email.links import LIFETIMES  # noqa: E402
 from tests.benchmarks.commerce._analytics_shop import settle  # noqa: E402
 from tests.benchmarks.commerce._search_shop import without_gin_indexes  # noqa: E402
 from tests.benchmarks.growth._growth_rows import ShopRows  # noqa: E402
@@ -44,6 +47,7 @@ from tests.commerce.routes.scenario import IDENTITIES, World, make_world  # noqa
 from tests.commerce.routes.test_list_costs import LISTS  # noqa: E402
 
 ROWS = 15  # of a page
+VALID = timedelta(days=1)  # what is valid for an hour only: larger shops take longer
 # Who read a list beside its user in LISTS: of a shop of many rows, of few and of all; and who read a public one.
 READERS, PUBLIC_READERS = ("owner", "other owner", "super admin"), ("owner",)
 # Values of filters, with the names of the world. A filter with choices takes its first.
@@ -118,7 +122,10 @@ class GrownShop:
 
     def __init__(self, size: int) -> None:
         call_command("migrate", verbosity=0)
+        LIFETIMES.update(dict.fromkeys(LIFETIMES, VALID))
         self.world = make_world()
+        young = Decision.objects.filter(pk=self.world.names["young_decision"])
+        young.update(undo_until=timezone.now() + VALID)
         fill_lists(self.world)
         while update_index():
             pass
