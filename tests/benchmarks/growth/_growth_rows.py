@@ -181,8 +181,8 @@ class ShopRows:
         user = share(self.users, self.own["customer"], "n / 3")
         of = {"user_id": user, "product_id": product, "shop_id": self.of_shop}
         self.reviews = copy(
-            Review.objects.filter(order=None), self.size, rating="1 + n % 5", deleted_at="null", hidden_at="null", **of,
-            **self.times(self.size),
+            Review.objects.filter(order=None), self.size, rating="1 + n / 10 % 5", deleted_at="null",
+            hidden_at="null", **of, **self.times(self.size),
         )  # fmt: skip
         count = self.size // 2
         answer = one_in_ten("''", "'It does.'")
