@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
 from typing import Any
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "commerce.config.settings.test")
@@ -28,6 +27,7 @@ from django.http.response import HttpResponseBase  # noqa: E402
 from django.test import Client  # noqa: E402
 from django.urls import resolve  # noqa: E402
 from django.utils import timezone  # noqa: E402
+from django.utils.functional import cached_property  # noqa: E402
 from django_filters import ChoiceFilter  # noqa: E402
 
 from commerce.analytics.aggregation.batches import aggregate_ledger  # noqa: E402
