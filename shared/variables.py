@@ -192,6 +192,7 @@ _INFERENCE = (
     Variable("STOA_EVICT", VariableType.BOOLEAN, False, "If a load needs memory, unload the least recently used idle model. Otherwise such a load is refused with 503."),
     Variable("STOA_AUTOLOAD", VariableType.BOOLEAN, False, "Load a model when a request names it."),
     Variable("STOA_IDLE_UNLOAD_SECONDS", VariableType.NUMBER, 0.0, "Seconds without a request after which a model is unloaded until the next one. 0: never.", former_name="STOA_IDLE_UNLOAD"),
+    Variable("STOA_REQUIRE_HTTPS", VariableType.BOOLEAN, True, "Redirect requests without TLS to https, in production. `false` for a model server that only other servers of yours reach, by a private network."),
     Variable("STOA_START_HOST", VariableType.BOOLEAN, True, "Servers and workers start a model host if none runs. Set `false` if it runs apart, as in containers."),
     Variable("STOA_RUN_DIR", VariableType.STRING, "", "Folder of the model host's sockets, which web processes and workers of one machine share.", default_description="`var/run`"),
     Variable("STOA_COMPILED_DIR", VariableType.STRING, "", "Folder of the model host's compiled kernels and of results of earlier loads, private to its user.", default_description="`var/compiled`"),

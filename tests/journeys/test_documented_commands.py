@@ -31,6 +31,7 @@ LEFT_OUT = {
 }
 # Pages that run elsewhere, or have no programs.
 LEFT_OUT_PAGES = {
+    "docs/operator/cluster.md": "`deploy/run bench cluster` runs it on simulated machines, and test_cluster.py a part",
     "docs/model-client/webhooks.md": "tests/conformance/test_webhook_example.py runs its command and its receiver",
     "CONTRIBUTING.md": "it runs tests, and its Python is parts of classes",
 }

@@ -102,6 +102,23 @@ def test_probes_and_metrics_need_no_tls_and_everything_else_does(tmp_path: Path)
     assert asked.stdout.splitlines()[-1:] == ["[200, 401, 301]"], asked.stderr
 
 
+@pytest.mark.parametrize(("is_required", "status"), [("true", 301), ("false", 401)])
+def test_a_model_server_behind_others_can_answer_without_tls(tmp_path: Path, is_required: str, status: int) -> None:
+    if configured.PROJECT != "inference":
+        pytest.skip("Browsers use the shop.")
+    environment = os.environ | SOUND | {"STOA_HOME": str(tmp_path), "STOA_REQUIRE_HTTPS": is_required}
+    environment["DJANGO_SETTINGS_MODULE"] = "inference.config.settings.production"
+    asked = subprocess.run(
+        [sys.executable, "-c", ASKED_WITHOUT_TLS.replace("/admin/login/", "/v1/models")],
+        cwd=REPOSITORY,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert asked.stdout.splitlines()[-1:] == [f"[200, 401, {status}]"], asked.stderr
+
+
 @pytest.mark.parametrize(("seconds", "header"), [(None, "max-age=31536000; includeSubDomains; preload"), ("0", None)])
 def test_hsts_can_be_switched_off_and_probes_are_never_redirected(
     tmp_path: Path, seconds: str | None, header: str | None

@@ -6,7 +6,7 @@ from shared.production import require_production_environment
 
 require_production_environment()
 
-SECURE_SSL_REDIRECT = True
+SECURE_SSL_REDIRECT = env.bool("STOA_REQUIRE_HTTPS")
 SECURE_REDIRECT_EXEMPT = [
     r"^livez$",
     r"^readyz$",
