@@ -16,6 +16,8 @@ from shared.observability.checks import MAX_CLOCK_DIFFERENCE_SECONDS, Finding, r
 
 SHOP_PORT, DEFAULT_PORT = 8000, 8001
 SERVER_TIMEOUT_SECONDS = 5
+# In production a server redirects what comes without TLS, unless its proxy says that a client has it.
+HEADERS = {"Accept": "application/json", "X-Forwarded-Proto": "https"}
 
 
 def doctor(as_json: JsonOption = False) -> None:
@@ -78,7 +80,7 @@ class _Answer:
 def _ask_server(url: str) -> _Answer | None:
     """Return what a server of Stoa says of itself, or None if there is none at this address."""
     try:
-        response = httpx2.get(f"{url}/", headers={"Accept": "application/json"}, timeout=SERVER_TIMEOUT_SECONDS)
+        response = httpx2.get(f"{url}/", headers=HEADERS, timeout=SERVER_TIMEOUT_SECONDS)
         about, date = response.json(), parsedate_to_datetime(response.headers["Date"])
         if about["name"].startswith("Stoa "):
             return _Answer(f"{about['name']} {about['version']}", date.timestamp() - time.time())

@@ -20,9 +20,11 @@ class Landing(http.server.BaseHTTPRequestHandler):
 
     body = LANDING
     ahead = 0.0
+    is_behind_proxy = False  # as in production: it redirects what comes without TLS
 
     def do_GET(self) -> None:
-        self.send_response(200 if self.path == "/" else 404)
+        is_redirected = self.is_behind_proxy and self.headers["X-Forwarded-Proto"] != "https"
+        self.send_response(301 if is_redirected else 200 if self.path == "/" else 404)
         self.end_headers()
         self.wfile.write(self.body)
 
@@ -63,6 +65,13 @@ def test_doctor_tells_stoa_at_its_ports_from_another_program(
     assert finding.is_ok is (is_stoa or port == "SHOP_PORT")  # which the model server does not need
     assert bool(finding.advice) != is_stoa
     assert doctor.check_ports()[position].found == f"{number} is free."
+
+
+def test_doctor_finds_a_server_that_answers_over_tls_only(monkeypatch: pytest.MonkeyPatch):
+    with running_server(is_behind_proxy=True) as number:
+        monkeypatch.setattr(doctor, "DEFAULT_PORT", number)
+        finding = doctor.check_ports()[1]
+    assert (finding.is_ok, finding.found) == (True, f"{number} has the Stoa model server 1.0.0.")
 
 
 @pytest.mark.parametrize(
