@@ -12,6 +12,7 @@ from msgspec.json import Decoder
 
 from inference.batches.services import NewRequest
 from inference.engine import EmbeddingRequest, EngineError, InvalidRequest
+from inference.openai_batches.seen_ids import SeenIds
 from inference.protocol.anthropic.requests import parse_messages_request
 from inference.protocol.openai.batches import BatchInputLine, OpenAIBatchError, reject_unsupported_in_batch
 from inference.protocol.openai.chat import parse_chat_request
@@ -26,7 +27,7 @@ from shared.api.parsers import parse_json
 MAX_ERRORS = 100
 MAX_CUSTOM_ID_LENGTH = 256
 MAX_LINE_BYTES = 10 * 1024 * 1024  # the limit of the live routes' bodies
-MAX_LINES = 1_000_000  # empty lines included
+MAX_LINES = 1_000_000  # empty lines included; more if more requests are allowed
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _CODE_BY_FIELD = {
@@ -48,10 +49,17 @@ class InputFileReport:
 
 
 class TooManyLines(Exception):
-    """The file has more than MAX_LINES lines, most of them empty."""
+    """The file has too many lines, most of them empty."""
 
 
-def read_lines(chunks: Iterable[bytes], *, max_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[int, bytes | None]]:
+def max_lines(max_requests: int) -> int:
+    """Return the number of lines that a file may have, empty ones included."""
+    return max(MAX_LINES, 2 * max_requests)
+
+
+def read_lines(
+    chunks: Iterable[bytes], *, max_bytes: int = MAX_LINE_BYTES, max_lines: int | None = MAX_LINES
+) -> Iterator[tuple[int, bytes | None]]:
     """Yield the lines that are not empty with their numbers from 1. Yield None for a line that is too long.
 
     Holds at most one line in memory. Raises TooManyLines.
@@ -62,7 +70,7 @@ def read_lines(chunks: Iterable[bytes], *, max_bytes: int = MAX_LINE_BYTES) -> I
             if index:  # a line break precedes this piece
                 yield from _line(number, pieces, size, max_bytes)
                 number, pieces, size = number + 1, [], 0
-                if number > MAX_LINES:
+                if max_lines is not None and number > max_lines:
                     raise TooManyLines
             size += len(piece)
             pieces.append(piece)
@@ -88,7 +96,7 @@ def validate_file(chunks: Iterable[bytes], *, endpoint: str, max_requests: int) 
     try:
         _validate_lines(chunks, endpoint, max_requests, report)
     except TooManyLines:
-        message = f"The file must have at most {MAX_LINES} lines, empty ones included."
+        message = f"The file must have at most {max_lines(max_requests)} lines, empty ones included."
         report.errors.append(OpenAIBatchError("too_many_lines", message))
     if not report.total and not report.errors:
         report.errors.append(OpenAIBatchError("empty_file", "The file has no requests. Send one request on each line."))
@@ -97,7 +105,7 @@ def validate_file(chunks: Iterable[bytes], *, endpoint: str, max_requests: int) 
 
 def read_requests(chunks: Iterable[bytes]) -> Iterator[NewRequest]:
     """Yield each request's custom_id and its body as JSON text, from a validated file."""
-    for _, line in read_lines(chunks):
+    for _, line in read_lines(chunks, max_lines=None):
         if line is not None:
             request = _decoder.decode(line)
             yield NewRequest(request.custom_id, bytes(request.body).decode())
@@ -118,29 +126,27 @@ class _InvalidLine(Exception):
 
 
 def _validate_lines(chunks: Iterable[bytes], endpoint: str, max_requests: int, report: InputFileReport) -> None:
-    line_by_custom_id: dict[str, int] = {}
-    for number, line in read_lines(chunks):
+    seen = SeenIds()
+    for number, line in read_lines(chunks, max_lines=max_lines(max_requests)):
         report.total += 1
         if report.total > max_requests:
             message = f"A batch must have at most {max_requests} requests. Split the file."
             report.errors.append(OpenAIBatchError("too_many_requests", message))
             break
         try:
-            _validate_line(line, number, endpoint, report, line_by_custom_id)
+            _validate_line(line, number, endpoint, report, seen)
         except _InvalidLine as error:
             report.errors.append(OpenAIBatchError(error.code, error.message, number, error.param))
             if len(report.errors) == MAX_ERRORS:
                 break
 
 
-def _validate_line(
-    line: bytes | None, number: int, endpoint: str, report: InputFileReport, line_by_custom_id: dict[str, int]
-) -> None:
+def _validate_line(line: bytes | None, number: int, endpoint: str, report: InputFileReport, seen: SeenIds) -> None:
     if line is None:
         raise _InvalidLine("line_too_long", f"A line must have at most {MAX_LINE_BYTES} bytes.")
     request = _parse_line(line)
     _validate_envelope(request, endpoint)
-    first_number = line_by_custom_id.setdefault(request.custom_id, number)
+    first_number = seen.first_line(request.custom_id, number)
     if first_number != number:
         message = f"`custom_id` must be unique, and line {first_number} has the same."
         raise _InvalidLine("duplicate_custom_id", message, "custom_id")

@@ -1,4 +1,4 @@
-"""The fields that OpenAI's batches have in addition to a batch."""
+"""The fields that OpenAI's batches have in addition to a batch, and the hand-over of batches to members of pools."""
 
 from datetime import datetime
 from typing import ClassVar
@@ -58,6 +58,46 @@ class FileBatch(models.Model):
             CheckConstraint(
                 condition=Q(job__isnull=False) | Q(finished_at__isnull=False),
                 name="inference_file_batches_job_or_finished",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.batch_id
+
+
+class Handover(models.Model):
+    """The hand-over of a batch to a member of its model's pool; see `inference.openai_batches.handover`.
+
+    job: null once the batch was deleted; what is left at the member is then cancelled and deleted. member: its name in
+    the pool, once it is chosen. answered_at: when the member answered last. due_at: when the next step is due.
+    lease_expires_at: end of the lease of the worker that does it. error: why the batch was given back.
+    """
+
+    class State(models.TextChoices):
+        SENDING = "sending"
+        RUNNING = "running"
+        CANCELLING = "cancelling"
+        ENDED = "ended"
+
+    job = models.OneToOneField(Batch, on_delete=models.SET_NULL, null=True, related_name="handover")
+    batch_id = models.CharField(max_length=32)
+    model_id = models.CharField(max_length=255)
+    state = models.CharField(max_length=10, choices=State, default=State.SENDING)
+    member = models.CharField(max_length=60, blank=True)
+    remote_file_id = models.CharField(max_length=255, blank=True)
+    remote_batch_id = models.CharField(max_length=255, blank=True)
+    error = models.CharField(max_length=500, blank=True)
+    due_at = models.DateTimeField()
+    answered_at = models.DateTimeField()
+    lease_expires_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [Index(fields=["due_at"], name="inference_handovers_open", condition=~Q(state="ended"))]
+        constraints = [
+            CheckConstraint(
+                condition=Q(state__in=["sending", "running", "cancelling", "ended"]),
+                name="inference_handovers_state_known",
             ),
         ]
 

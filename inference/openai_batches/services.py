@@ -17,6 +17,7 @@ from inference.access.responses import ObjectNotFound
 from inference.batches.models import Batch, new_batch_id
 from inference.batches.services import cancel_batch, create_batch
 from inference.files.models import StoredFile
+from inference.openai_batches.handover.services import hand_over_if_offered
 from inference.openai_batches.input_file import InputFileReport, read_requests, validate_file
 from inference.openai_batches.models import FileBatch
 from inference.protocol.openai.batches import OpenAIBatchCreateRequest, OpenAIBatchError
@@ -135,6 +136,7 @@ def _create(
     def save(job: Batch | None) -> None:
         file_batch.job, file_batch.batch_id = job, job.batch_id if job else new_batch_id()
         file_batch.save(force_insert=True)
+        hand_over_if_offered(file_batch, now=now)
         if on_created:
             on_created(file_batch)
 

@@ -114,4 +114,4 @@ def member_of(row: PoolMember) -> Member:
     except msgspec.ValidationError as invalid:  # written by an older version, or past the admin and `stoa pools`
         error = UNUSABLE_SETTINGS.format(error=invalid)
         model = RemoteModel(id=row.model_id, base_url=UNUSABLE_URL)
-    return Member(row.name, model, row.weight, is_draining, error)
+    return Member(row.name, model, row.weight, is_draining, error, takes_batches=row.takes_batches)

@@ -16,7 +16,7 @@ class Member:
     """A member of a pool. error: why its configuration cannot be used.
 
     max_waiting: of a local member, the requests that may wait there before others go to the other members.
-    order: members of a lower order are tried first.
+    order: members of a lower order are tried first. takes_batches: whole batches are handed to it.
     """
 
     name: str
@@ -26,6 +26,7 @@ class Member:
     error: str | None = None
     max_waiting: int = 0
     order: int = 0
+    takes_batches: bool = False
 
     @property
     def is_local(self) -> bool:

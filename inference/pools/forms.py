@@ -31,8 +31,8 @@ class PoolMemberForm(forms.ModelForm):  # type: ignore[type-arg]
         model = PoolMember
         fields: ClassVar[list[str]] = [
             "model_id", "name", "kind", "base_url", "new_api_key", "remove_api_key", "model_name", "max_waiting",
-            "weight", "state", "capabilities", "context_size", "stream_usage", "connect_timeout",
-            "first_token_timeout", "token_timeout",
+            "weight", "state", "capabilities", "context_size", "stream_usage", "takes_batches",
+            "connect_timeout", "first_token_timeout", "token_timeout",
         ]  # fmt: skip
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -16,6 +16,7 @@ MAX_TIMEOUT_SECONDS = 3600
 TEXT_GENERATION, EMBEDDINGS = "text-generation", "embeddings"
 
 CAPABILITIES = (TEXT_GENERATION, EMBEDDINGS)
+KINDS_WITH_BATCHES = ("openai", "stoa")
 
 _seconds = [MinValueValidator(0.01), MaxValueValidator(MAX_TIMEOUT_SECONDS)]
 
@@ -93,6 +94,13 @@ class PoolMember(models.Model):
     stream_usage = models.BooleanField(
         "usage in streams", default=True, help_text="Off for a server that reports no usage at the end of a stream."
     )
+    takes_batches = models.BooleanField(
+        "takes whole batches",
+        default=False,
+        db_default=False,
+        help_text="Batches of files are handed to its own /v1/batches, in a pool without a local member. Only for the "
+        "kinds openai and stoa.",
+    )
     connect_timeout = models.FloatField(default=5.0, validators=_seconds, help_text="Seconds.")
     first_token_timeout = models.FloatField(default=120.0, validators=_seconds, help_text="Seconds.")
     token_timeout = models.FloatField(default=60.0, validators=_seconds, help_text="Seconds between tokens.")
@@ -122,6 +130,8 @@ class PoolMember(models.Model):
         """Raise ValidationError for a server without a URL, or a local member with one."""
         if self.kind != LOCAL and not self.base_url:
             raise ValidationError({"base_url": "Write the server's URL, like https://gpu.example:8000/v1."})
+        if self.takes_batches and self.kind not in KINDS_WITH_BATCHES:
+            raise ValidationError({"takes_batches": "Only servers of the kinds openai and stoa have /v1/batches."})
         if self.kind == LOCAL and (self.base_url or self.model_name or self.api_key):
             raise ValidationError(
                 {"base_url": "The model of this machine has no URL, API key or other name: leave them empty."}

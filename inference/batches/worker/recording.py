@@ -4,8 +4,8 @@ The last result ends the batch. Crashed requests run again in isolation, until t
 """
 
 import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -85,6 +85,26 @@ def retry_or_fail(*, lease_id: uuid.UUID, batch_pk: int, outcome: RequestOutcome
     rows = BatchRequest.objects.filter(batch=batch_pk, lease=lease_id, pk=outcome.request)
     if batch and not rows.filter(attempts__lt=MAX_ATTEMPTS).update(status=BatchRequest.Status.PENDING, lease=None):
         _write_results(batch, [outcome], lease_id, now)
+
+
+@transaction.atomic
+def record_elsewhere(*, batch_pk: int, outcomes: Mapping[int, RequestOutcome], now: datetime) -> bool:
+    """Record the outcomes that another server has, by the index of their requests. Return whether the batch goes on.
+
+    Only pending requests get one, so none is recorded twice.
+    """
+    batch = lock_batch(batch_pk)
+    if batch is None or batch.status != Batch.Status.PROCESSING:
+        return False
+    pending = BatchRequest.objects.filter(batch=batch, index__in=list(outcomes), status=BatchRequest.Status.PENDING)
+    keys = dict(pending.values_list("index", "pk"))
+    if keys:
+        lease = Lease.objects.create(batch=batch, expires_at=now + LEASE_DURATION)
+        pending.update(status=BatchRequest.Status.RUNNING, lease=lease, attempts=F("attempts") + 1)
+        found = [replace(outcomes[index], request=request) for index, request in keys.items()]
+        _write_results(batch, found, lease.pk, now)
+        lease.delete()
+    return batch.status == Batch.Status.PROCESSING
 
 
 def reclaim_expired_leases(*, now: datetime) -> int:

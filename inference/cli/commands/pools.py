@@ -76,6 +76,9 @@ def add(
     ] = None,
     context_size: Annotated[int, typer.Option(min=0, help="Tokens; 0: what the server reports.")] = 0,
     stream_usage: Annotated[bool, typer.Option(help="Whether the server reports usage at the end of streams.")] = True,
+    batches: Annotated[
+        bool, typer.Option("--batches", help="Hand whole batches of files to its /v1/batches: --kind openai or stoa.")
+    ] = False,
 ) -> None:
     """Add a member to the pool of a model. Servers and workers use it within seconds."""
     require_local("pools add")
@@ -90,6 +93,7 @@ def add(
         capabilities=capability or [TEXT_GENERATION],
         context_size=context_size,
         stream_usage=stream_usage,
+        takes_batches=batches,
     )
     try:
         services.save_member(member=member, api_key=_read_key(api_key_file), actor=None, now=timezone.now())
@@ -176,6 +180,7 @@ def _fields(member: PoolMember, state: MemberState) -> dict[str, Any]:
         "weight": member.weight,
         "max_waiting": member.max_waiting if member.kind == LOCAL else None,
         "capabilities": member.capabilities,
+        "takes_batches": member.takes_batches,
         "has_api_key": bool(member.api_key),
         "state": state.state,
         "error": state.error,

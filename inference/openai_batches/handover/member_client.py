@@ -1,0 +1,175 @@
+"""Client of the files and batches of a member, by OpenAI's API."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any, TypeVar
+
+import httpx2
+import msgspec
+
+from inference.remote.configuration import RemoteModel
+
+PART_BYTES = 8 * 1024 * 1024
+PART_TRIES = 3
+READ_TIMEOUT_SECONDS = 120.0  # a server joins the parts before it answers
+REQUESTS_CHECKED_PER_SECOND = 1000  # by a server that validates the file before it answers; ours: 5,000
+MAX_RESPONSE_BYTES = 1024 * 1024
+MAX_MESSAGE_LENGTH = 300
+_RETRIED_STATUSES = (408, 409, 425, 429)  # 409: the Idempotency-Key is in use
+
+T = TypeVar("T")
+
+
+class MemberUnavailable(Exception):
+    """Raised if a member does not answer, or not now: the call can be repeated."""
+
+
+class MemberRefused(Exception):
+    """Raised if a member refuses a call for good. The message has its status and its reason."""
+
+
+class MemberFile(msgspec.Struct):
+    """A file at a member."""
+
+    id: str
+
+
+class MemberUpload(msgspec.Struct):
+    """An upload or a part at a member. file: that of a completed upload."""
+
+    id: str
+    file: MemberFile | None = None
+
+
+class MemberBatch(msgspec.Struct):
+    """A batch at a member."""
+
+    id: str
+    status: str
+    output_file_id: str | None = None
+    error_file_id: str | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status in ("completed", "failed", "expired", "cancelled")
+
+
+class MemberClient:
+    """The files and batches of a member. Raises MemberUnavailable and MemberRefused."""
+
+    def __init__(self, model: RemoteModel, client: httpx2.Client) -> None:
+        self._model = model
+        self._client = client
+
+    def upload(self, content: IO[bytes], size: int, *, on_part: Callable[[], None]) -> str:
+        """Upload a file in parts and return its id. on_part: called after each."""
+        announced = {"bytes": size, "filename": "batch.jsonl", "mime_type": "application/jsonl", "purpose": "batch"}
+        upload = self._call("POST", "uploads", MemberUpload, json=announced)
+        parts: list[str] = []
+        content.seek(0)
+        while part := content.read(PART_BYTES):
+            parts.append(self._add_part(upload.id, part))
+            on_part()
+        completed = self._call("POST", f"uploads/{upload.id}/complete", MemberUpload, json={"part_ids": parts})
+        if completed.file is None:
+            raise MemberRefused("It has completed an upload without a file.")
+        return completed.file.id
+
+    def create_batch(self, *, file_id: str, endpoint: str, key: str, timeout_seconds: float) -> MemberBatch:
+        """Create a batch. key: as its Idempotency-Key, so that a repeated call creates no second one."""
+        body = {"input_file_id": file_id, "endpoint": endpoint, "completion_window": "24h"}
+        headers = {"Idempotency-Key": key}
+        return self._call("POST", "batches", MemberBatch, json=body, headers=headers, timeout_seconds=timeout_seconds)
+
+    def read_batch(self, batch_id: str) -> MemberBatch:
+        return self._call("GET", f"batches/{batch_id}", MemberBatch)
+
+    def cancel_batch(self, batch_id: str) -> None:
+        self._call("POST", f"batches/{batch_id}/cancel", dict[str, Any])
+
+    def delete_file(self, file_id: str) -> None:
+        self._call("DELETE", f"files/{file_id}", dict[str, Any])
+
+    def read_file(self, file_id: str) -> Iterator[bytes]:
+        """Yield the content of a file in chunks."""
+        with self._open("GET", f"files/{file_id}/content") as response:
+            try:
+                yield from response.iter_bytes()
+            except httpx2.HTTPError as error:
+                raise MemberUnavailable("The connection was lost.") from error
+
+    def _add_part(self, upload_id: str, part: bytes) -> str:
+        for attempt in range(PART_TRIES):
+            try:
+                files = {"data": ("part", part, "application/octet-stream")}
+                return self._call("POST", f"uploads/{upload_id}/parts", MemberUpload, files=files).id
+            except MemberUnavailable:
+                if attempt == PART_TRIES - 1:
+                    raise
+                time.sleep(2**attempt)
+        raise AssertionError
+
+    def _call(self, method: str, path: str, answer: type[T], **content: Any) -> T:
+        with self._open(method, path, **content) as response:
+            try:
+                return msgspec.json.decode(_read(response), type=answer)
+            except msgspec.DecodeError as error:
+                raise MemberRefused(f"It answers {path} in another form than OpenAI's.") from error
+
+    @contextmanager
+    def _open(
+        self,
+        method: str,
+        path: str,
+        headers: dict[str, str] | None = None,
+        timeout_seconds: float = READ_TIMEOUT_SECONDS,
+        **content: Any,
+    ) -> Iterator[httpx2.Response]:
+        """Yield the response to a call, if its status is 200 or another success."""
+        headers = {"Accept-Encoding": "identity"} | (headers or {})
+        if self._model.api_key:
+            headers["Authorization"] = f"Bearer {self._model.api_key}"
+        timeout = httpx2.Timeout(timeout_seconds, connect=self._model.connect_timeout)
+        request = self._client.build_request(method, self._model.url(path), headers=headers, timeout=timeout, **content)
+        try:
+            response = self._client.send(request, stream=True)
+        except (httpx2.HTTPError, OSError) as error:
+            raise MemberUnavailable("It does not answer.") from error
+        try:
+            if response.is_success:
+                yield response
+            elif response.status_code in _RETRIED_STATUSES or response.status_code >= 500:
+                raise MemberUnavailable(f"It answers {response.status_code}.")
+            else:
+                raise MemberRefused(f"It answers {response.status_code}: {_message(_read(response))}")
+        finally:
+            response.close()
+
+
+def _read(response: httpx2.Response) -> bytes:
+    """Return the body. Raise MemberRefused if it is too long."""
+    body = bytearray()
+    try:
+        for chunk in response.iter_bytes():
+            body += chunk
+            if len(body) > MAX_RESPONSE_BYTES:
+                raise MemberRefused("Its response is too long.")
+    except httpx2.HTTPError as error:
+        raise MemberUnavailable("The connection was lost.") from error
+    return bytes(body)
+
+
+class _Error(msgspec.Struct):
+    message: str = ""
+
+
+class _ErrorBody(msgspec.Struct):
+    error: _Error
+
+
+def _message(body: bytes) -> str:
+    try:
+        return msgspec.json.decode(body, type=_ErrorBody).error.message[:MAX_MESSAGE_LENGTH]
+    except msgspec.DecodeError:
+        return "no reason."
