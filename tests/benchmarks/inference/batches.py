@@ -4,6 +4,9 @@ The model, prompts and lengths are the same, and the two take turns.
 
 It also prints the time to accept 50,000 requests, the time per request in batches of 100 to 10,000, the memory growth
 of the worker and the web process, and the size of the database.
+
+`--million` instead runs a file of a million requests of one token by the built-in model, with `--quick` 20,000, beside
+one of 10,000. With `--hand-over` a second Stoa runs them, as a member of a pool that takes whole batches.
 """
 
 import asyncio
@@ -25,6 +28,7 @@ from inference.engine import LoadOptions
 from inference.engine.models.kernel_build import FOLDER_VARIABLE, build_kernels
 from shared.serving.processes.local_redis import LocalRedis
 from tests.benchmarks._table import Comparison, arguments, publish
+from tests.benchmarks.inference import _million
 from tests.benchmarks.inference._engines import BenchmarkEngine, configurations, prompts, save_random
 from tests.inference.batches.workers import RunningWorker, query_database, start_worker
 from tests.inference.running_server import RunningServer, running_server
@@ -149,10 +153,14 @@ def running_service(home: Path, models: Path) -> Iterator[tuple[RunningServer, S
 
 
 def main() -> None:
-    given = arguments(__doc__ or "")
+    flags = {"--million": "run a file of a million requests", "--hand-over": "let a second Stoa run them"}
+    given = arguments(__doc__ or "", flags)
     rounds, count, sizes = (1, 1000, (100, 1000)) if given.quick else (3, 2000, (100, 1000, 10_000))
     os.environ.setdefault(FOLDER_VARIABLE, str(CHECKOUT / "var" / "compiled"))
     build_kernels()
+    if given.million:
+        _million.measure(20_000 if given.quick else 1_000_000, is_handed_over=given.hand_over)
+        return
     results: list[Comparison] = []
     with tempfile.TemporaryDirectory() as folder:
         home, models = Path(folder), Path(folder) / "models"
