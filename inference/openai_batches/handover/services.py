@@ -20,7 +20,6 @@ from django.utils import timezone
 from inference.batches.dispatch import dispatch_batch
 from inference.batches.models import Batch
 from inference.config.celery import send
-from inference.files.services import close_connection
 from inference.openai_batches.handover.member_client import (
     READ_TIMEOUT_SECONDS,
     REQUESTS_CHECKED_PER_SECOND,
@@ -37,6 +36,7 @@ from inference.pools.states import READY, check_members
 from inference.remote.configuration import RemoteModel
 from inference.usage.quotas import find_used_up_message
 from shared.observability.metrics import Counter
+from shared.transactions import close_connection
 
 HANDED_OVER = Counter(
     "stoa_batches_handed_over_total", "Batches that were handed over to a pool member, by how.", "how"

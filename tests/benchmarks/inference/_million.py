@@ -39,7 +39,7 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class LargeBatch:
-    """What a batch took. Peaks are of resident memory, from the upload to the last byte of the results."""
+    """Seconds and bytes of a batch. Peaks are of resident memory, from the upload to the last byte of the results."""
 
     count: int
     upload_s: float

@@ -16,7 +16,7 @@ Line = dict[str, Any]
 
 @dataclass
 class FakeMember:
-    """What the server has. statuses: of the next calls of "METHOD /path", instead of their answers.
+    """Content of the server. statuses: of the next calls of "METHOD /path", instead of their answers.
 
     batches: by their Idempotency-Key.
     """
