@@ -1,7 +1,7 @@
 """Rate limit of requests per user or address, before Django: `wrap(application, rate_limit=limit_request)`.
 
 The limit is `settings.REQUEST_LIMIT` a minute. Probes, static files and malformed requests do not count.
-`find_credential_owner`, `is_limited` and `client_address_key` are for projects with limits of their own.
+`find_credential_owner` and `is_limited` are for projects with limits of their own.
 """
 
 import time
@@ -22,7 +22,8 @@ from shared.accounts.authentication import (
 )
 from shared.accounts.models import ApiKey
 from shared.accounts.tokens import AccessToken
-from shared.api.limits.rate_limits import RateLimitCounter, RateLimitDecision, address_key, ahit
+from shared.api.limits.rate_limits import RateLimitCounter, RateLimitDecision, ahit
+from shared.serving.asgi.refusals import client_address_key
 from shared.serving.asgi.request_checks import get_header
 from shared.serving.asgi.threads import CLIENT_KEY
 from shared.serving.asgi.types import Scope
@@ -57,12 +58,6 @@ async def limit_request(scope: Scope) -> RateLimitDecision | None:
 def is_limited(scope: Scope) -> bool:
     """Return whether requests to this path count: all except probes and static files."""
     return scope["path"] not in PROBE_PATHS and not scope["path"].startswith(settings.STATIC_URL)
-
-
-def client_address_key(scope: Scope) -> str:
-    """Return the rate-limit key of the client address."""
-    client = scope.get("client")
-    return f"address:{address_key(client[0] if client else '')}"
 
 
 async def find_credential_owner(scope: Scope) -> CredentialOwner | None:

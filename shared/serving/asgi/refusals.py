@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 
 from shared.api.limits.rate_limits import address_key
-from shared.serving.asgi.request_checks import get_header
+from shared.serving.asgi.threads import CLIENT_KEY
 from shared.serving.asgi.types import Scope
 
 BURST = 500  # such requests of a client in a row before its next one waits
@@ -21,13 +21,13 @@ MAX_CLIENTS = 10_000
 class RefusalPacer:
     """Debts of the clients of this process, by the generic cell rate algorithm. Not thread-safe.
 
-    A client is an address with the credential that it sends: others behind the same address do not wait.
+    A client is the user or address whose turn a request takes: users behind the same address do not wait.
     """
 
     def __init__(self) -> None:
-        self._due: OrderedDict[int, float] = OrderedDict()  # when the last refusal would be due at PER_SECOND
+        self._due: OrderedDict[str, float] = OrderedDict()  # when the last refusal would be due at PER_SECOND
 
-    def count(self, client: int) -> None:
+    def count(self, client: str) -> None:
         """Count a refusal, or a request without a limit."""
         now = time.monotonic()
         due = max(self._due.pop(client, now), now) + 1 / PER_SECOND
@@ -35,7 +35,7 @@ class RefusalPacer:
         if len(self._due) > MAX_CLIENTS:
             self._due.popitem(last=False)
 
-    async def hold(self, client: int) -> float:
+    async def hold(self, client: str) -> float:
         """Wait while the client is in debt; return the seconds. It is called before anything else is held."""
         wait = self._due.get(client, 0.0) - time.monotonic() - BURST / PER_SECOND
         if wait <= 0:
@@ -45,12 +45,15 @@ class RefusalPacer:
         return time.monotonic() - began
 
 
-def client_of(scope: Scope) -> int:
-    """Return a number for a request's address and credential, in whatever spelling it was sent."""
-    address = scope["client"][0] if scope.get("client") else ""
-    names = (b"authorization", b"x-api-key")
-    sent = next(filter(None, (get_header(scope["headers"], name).split() for name in names)), [b""])
-    return hash((address_key(address), sent[-1]))
+def client_of(scope: Scope) -> str:
+    """Return the key of the user or address that a request counts for."""
+    return scope.get(CLIENT_KEY) or client_address_key(scope)
+
+
+def client_address_key(scope: Scope) -> str:
+    """Return the rate-limit key of the client address."""
+    client = scope.get("client")
+    return f"address:{address_key(client[0] if client else '')}"
 
 
 pacer = RefusalPacer()

@@ -67,7 +67,7 @@ def cors_headers(origin: str) -> Headers:
 class ResponseSender:
     """The `send` callable of a request. `status` is 0 until the response has started.
 
-    `headers` are added to every response to this request that does not set them itself. `client` is a number for who
+    `headers` are added to every response to this request that does not set them itself. `client` is a key for who
     sent it, and `held_seconds` is how long it was held back, see `refusals`.
     """
 
@@ -78,7 +78,7 @@ class ResponseSender:
         self._origin = origin
         self.status = 0
         self.headers: dict[str, str] = {}
-        self.client = 0
+        self.client = ""
         self.held_seconds = 0.0
 
     async def __call__(self, event: Event) -> None:

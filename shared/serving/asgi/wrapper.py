@@ -127,15 +127,14 @@ class _HttpWrapper:
         validate_request(scope)
         scope = _without_slash(scope, self.slash_prefix)
         scope = apply_proxy_headers(scope, trusted_proxies=settings.TRUSTED_PROXY_COUNT)
+        decision = await self.rate_limit(scope) if self.rate_limit else None
         sender.client = client_of(scope)
+        if self.rate_limit and not decision:  # a probe or a static file
+            pacer.count(sender.client)
         sender.held_seconds = await pacer.hold(sender.client)
-        if self.rate_limit and (decision := await self.rate_limit(scope)):
+        if decision:
             sender.headers |= rate_limit_headers(decision)
             raise_if_limited(decision)
-        elif self.rate_limit:  # a probe or a static file, which need no credential
-            address = client_of(scope | {"headers": []})
-            pacer.count(address)
-            sender.held_seconds += await pacer.hold(address)
         max_bytes = await self.body_limit(scope) if self.body_limit else settings.MAX_BODY_BYTES
         if int(get_header(scope["headers"], b"content-length") or 0) > max_bytes:
             raise body_too_large_error(max_bytes)

@@ -4,11 +4,13 @@ import asyncio
 
 import pytest
 
+from shared.api.limits.rate_limits import RateLimitDecision
 from shared.serving.asgi import refusals, wrapper
-from shared.serving.asgi.refusals import BURST, MAX_CLIENTS, MAX_WAIT_SECONDS, PER_SECOND, RefusalPacer, client_of
-from shared.serving.asgi.types import Event, Headers, Receive, Scope, Send
+from shared.serving.asgi.refusals import BURST, MAX_CLIENTS, MAX_WAIT_SECONDS, PER_SECOND, RefusalPacer
+from shared.serving.asgi.threads import CLIENT_KEY
+from shared.serving.asgi.types import Event, Receive, Scope, Send
 
-ONE, OTHER = 1, 2
+ONE, OTHER = "user:1", "user:2"
 
 
 class Clock:
@@ -32,7 +34,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def held(pacer: RefusalPacer, client: int) -> float:
+def held(pacer: RefusalPacer, client: str) -> float:
     return asyncio.run(pacer.hold(client))
 
 
@@ -61,62 +63,68 @@ def test_no_request_waits_longer_than_the_limit_and_a_pause_ends_the_debt(clock:
 def test_the_clients_refused_longest_ago_are_forgotten(clock: Clock):
     pacer = RefusalPacer()
     for number in range(2 * MAX_CLIENTS):
-        pacer.count(number)
+        pacer.count(str(number))
     assert len(pacer._due) == MAX_CLIENTS
 
 
-def client(address: str, *headers: tuple[bytes, bytes]) -> int:
-    sent: Headers = list(headers)
-    return client_of({"client": (address, 1234), "headers": sent})
+class Requests:
+    """Requests to an application behind the wrapper and a pacer of its own."""
 
+    def __init__(self, clock: Clock, monkeypatch: pytest.MonkeyPatch, rate_limit: wrapper.RateLimitHook) -> None:
+        monkeypatch.setattr(wrapper, "pacer", RefusalPacer())
+        self._clock = clock
+        self._application = wrapper.wrap(self._respond, rate_limit=rate_limit)
 
-def test_a_client_is_an_address_with_a_credential_in_any_spelling():
-    same = {
-        client("192.0.2.1", (b"authorization", b"Bearer key")),
-        client("192.0.2.1", (b"authorization", b"bearer   key ")),
-        client("192.0.2.1", (b"x-api-key", b" key")),
-    }
-    others = {
-        client("192.0.2.1"),
-        client("192.0.2.1", (b"authorization", b"Bearer another")),
-        client("192.0.2.2", (b"authorization", b"Bearer key")),
-    }
-    assert len(same) == 1
-    assert len(same | others) == 4
-    assert client("2001:db8::1") == client("2001:db8::2")
+    async def held(self, address: str, credential: int) -> float:
+        """Send a request. Return the seconds until its response."""
+        scope = {"type": "http", "method": "GET", "path": "/readyz", "raw_path": b"/readyz", "query_string": b""}
+        headers = [(b"host", b"localhost"), (b"authorization", b"Bearer %d" % credential)]
+        before = self._clock.now
+        await self._application(scope | {"headers": headers, "client": (address, 1234)}, self._receive, self._send)
+        return self._clock.now - before
+
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _receive(self) -> Event:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def _send(self, event: Event) -> None:
+        pass
 
 
 def test_a_flood_of_probes_is_spaced_by_its_address_whatever_credentials_it_sends(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ):
-    pacer = RefusalPacer()
-    monkeypatch.setattr(wrapper, "pacer", pacer)
-
     async def never_limited(scope: Scope) -> None:
         return None
 
-    async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 204, "headers": []})
-        await send({"type": "http.response.body", "body": b""})
-
-    async def receive() -> Event:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    async def send(event: Event) -> None:
-        pass
-
-    probed = wrapper.wrap(application, rate_limit=never_limited)
-
-    async def probe(address: str, number: int) -> float:
-        headers = [(b"host", b"localhost"), (b"authorization", b"Bearer %d" % number)]
-        scope = {"type": "http", "method": "GET", "path": "/readyz", "raw_path": b"/readyz", "query_string": b""}
-        before = clock.now
-        await probed(scope | {"headers": headers, "client": (address, 1234)}, receive, send)
-        return clock.now - before
+    requests = Requests(clock, monkeypatch, never_limited)
 
     async def flood() -> None:
-        assert not any([await probe("192.0.2.1", number) for number in range(BURST)])
-        assert [await probe("192.0.2.1", number) for number in range(3)] == pytest.approx([1 / PER_SECOND] * 3)
-        assert await probe("192.0.2.2", 1) == 0
+        assert not any([await requests.held("192.0.2.1", number) for number in range(BURST)])
+        waits = [await requests.held("192.0.2.1", number) for number in range(3)]
+        assert waits == pytest.approx([1 / PER_SECOND] * 3)
+        assert await requests.held("192.0.2.2", 1) == 0
+
+    asyncio.run(flood())
+
+
+def test_refusals_of_made_up_credentials_are_spaced_by_their_address_and_those_of_a_user_by_the_user(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+):
+    async def always_limited(scope: Scope) -> RateLimitDecision:
+        if b"Bearer 1" in dict(scope["headers"]).values():
+            scope[CLIENT_KEY] = "user:1"
+        return RateLimitDecision(allowed=False, limit=1, remaining=0, reset_at=1, reset_after=60)
+
+    requests = Requests(clock, monkeypatch, always_limited)
+
+    async def flood() -> None:
+        assert not any([await requests.held("192.0.2.1", 2 + number) for number in range(BURST)])
+        await requests.held("192.0.2.1", 0)
+        assert await requests.held("192.0.2.1", 0) == pytest.approx(1 / PER_SECOND)
+        assert await requests.held("192.0.2.1", 1) == 0
 
     asyncio.run(flood())
