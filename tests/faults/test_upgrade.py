@@ -71,6 +71,7 @@ REFERENCES_OF_NEW_FEATURES = {
     "commerce_catalog_variation.image_id",
     "commerce_catalog_variationvalue.value_id",
     "commerce_site_settings_siteoptions.logo_id",
+    "inference_openai_batches_handover.job_id",
 }
 
 # Migrates to the release and then to this version. Prints the tables of both.

@@ -170,7 +170,7 @@ class _Step:
         )
         now = self._clock()
         self._save(state=State.RUNNING, remote_batch_id=batch.id, answered_at=now, due_at=now + POLL_INTERVAL)
-        HANDED_OVER.add(1, "handed over")
+        HANDED_OVER.add(1, "handed_over")
         logger.info("batch_handed_over", batch=row.batch_id, model=row.model_id, member=row.member)
 
     def _choose_member(self) -> RemoteModel | None:
@@ -239,7 +239,7 @@ class _Step:
             is_unfinished = bool(batches.update(resume_at=now, sent_at=None))
             if is_unfinished:
                 transaction.on_commit(partial(dispatch_batch, batch_pk=job_pk, now=now), robust=True)
-                HANDED_OVER.add(1, "given back")
+                HANDED_OVER.add(1, "given_back")
                 logger.warning("batch_given_back", batch=row.batch_id, member=row.member, reason=reason)
             state = State.CANCELLING if row.remote_file_id and not is_clean else State.ENDED
             self._save(state=state, error=reason[:ERROR_LENGTH] if is_unfinished else "", due_at=now)
