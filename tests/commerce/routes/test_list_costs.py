@@ -329,11 +329,13 @@ def test_c7_an_index_has_the_order_of_a_list(world: World, route: str):
 
 
 @needs_plans_without_sorts
-@pytest.mark.parametrize(
-    ("route", "name"), [(route, name) for route in INDEXED_ORDERS for name in INDEXED_ORDERS[route]]
-)
-@pytest.mark.parametrize("direction", ["asc", "desc"])
-def test_c7_an_index_has_the_orders_that_clients_choose(world: World, route: str, name: str, direction: str):
+@pytest.mark.parametrize("route", INDEXED_ORDERS)
+def test_c7_an_index_has_the_orders_that_clients_choose(world: World, route: str):
     LISTS[route][1](10)
     identity = [*readers(route)][-1]
-    assert not SORT.search(pages_plan(world, identity, f"{route}?orderBy={name}&sortedBy={direction}"))
+    orders = [(name, direction) for name in INDEXED_ORDERS[route] for direction in ("asc", "desc")]
+    plans = {
+        (name, direction): pages_plan(world, identity, f"{route}?orderBy={name}&sortedBy={direction}")
+        for name, direction in orders
+    }
+    assert {order: plan for order, plan in plans.items() if SORT.search(plan)} == {}
