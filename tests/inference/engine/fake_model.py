@@ -3,7 +3,7 @@
 The name of the model folder selects the load: `slow...` takes a second, `broken...` fails, `crashing...` ends the
 process, `forking...` waits for a child that hangs, as the probe of a chat template may, `embedder...` is an encoder,
 `reranker...` a cross-encoder, `labeler...` a classifier. Every load adds a line to the file `loads`; the file `memory`
-has the bytes that the load reports.
+has the bytes that the load reports, and `memory-3` those of one with max_sequences 3.
 
 The prompt selects the generation:
 
@@ -333,14 +333,14 @@ def load_model(model_id: str, path: Path, options: LoadOptions, emit: Emit, base
     if path.name.startswith("crashing"):
         print("out of everything", file=sys.stderr, flush=True)
         os.abort()
-    memory = path / "memory"
+    memory = next((file for file in (path / f"memory-{options.max_sequences}", path / "memory") if file.exists()), None)
     config = path / "config.json"
     limit = json.loads(config.read_text())["max_position_embeddings"] if config.exists() else 2**30
     context_size = min(options.context_size or 64, limit)
     is_clamped = options.context_size is not None and options.context_size > limit
     report = LoadReport(
         model_id=model_id,
-        memory_usage_bytes=int(memory.read_text()) if memory.exists() else 1,
+        memory_usage_bytes=int(memory.read_text()) if memory else 1,
         load_time_ms=0,
         gpu_layers=0,
         context_size=context_size,

@@ -138,12 +138,11 @@ async def test_a_model_over_the_budget_is_ended_and_its_next_load_is_rejected_be
 
 async def test_options_over_the_memory_budget_restore_the_model() -> None:
     async with host_with(memory_budget=100) as host:
-        host.folder("m", memory=60)
+        folder = host.folder("m", memory=60)
+        (folder / "memory-3").write_text("120")
         await load(host, "m")
-        host.folder("m", memory=120)
         with pytest.raises(InvalidRequest):
             await load(host, "m", options=LoadOptions(max_sequences=3))
-        host.folder("m", memory=60)
         status = await eventually_in_state(host.commands, "m", ModelState.LOADED)
         assert status.options == LoadOptions()
 
