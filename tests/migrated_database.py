@@ -76,6 +76,8 @@ def _migrated_database() -> str:
 
 
 def _migrate(url: str) -> None:
-    command, environment = [sys.executable, "-m", "django", "migrate", "-v0"], os.environ | {"DATABASE_URL": url}
+    command = [sys.executable, "-m", "django", "migrate", "-v0"]
+    # A run of tests that use Stoa from outside has no settings: of the projects it is the model server's that it wants.
+    environment = {"DJANGO_SETTINGS_MODULE": "inference.config.settings.test"} | os.environ | {"DATABASE_URL": url}
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
