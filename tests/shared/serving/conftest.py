@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,11 +53,24 @@ StartServer = Callable[..., Served]
 @pytest.fixture
 def start_server(tmp_path: Path) -> Iterator[StartServer]:
     """Return a function that starts `tests.shared.serving.served` with its options."""
+    with running_servers(tmp_path) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One server for the tests of a file that read neither its memory nor others' lines in its log."""
+    with running_servers(tmp_path_factory.mktemp("served")) as start:
+        yield start()
+
+
+@contextmanager
+def running_servers(folder: Path) -> Iterator[StartServer]:
     started: list[Served] = []
 
     def start(**given: Any) -> Served:
-        log = tmp_path / f"server-{len(started)}.log"
-        environment = os.environ | {"SERVED": json.dumps(given), "STOA_METRICS_DIR": str(tmp_path)}
+        log = folder / f"server-{len(started)}.log"
+        environment = os.environ | {"SERVED": json.dumps(given), "STOA_METRICS_DIR": str(folder)}
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.shared.serving.served"], cwd=CHECKOUT, stderr=output, env=environment
@@ -69,7 +82,9 @@ def start_server(tmp_path: Path) -> Iterator[StartServer]:
             served.port = int(served.url.rpartition(":")[2])
         return served
 
-    yield start
-    for served in started:
-        served.process.kill()
-        served.process.wait()
+    try:
+        yield start
+    finally:
+        for served in started:
+            served.process.kill()
+            served.process.wait()

@@ -20,11 +20,6 @@ HANDSHAKE = (
 )
 
 
-@pytest.fixture
-def served(start_server: StartServer) -> Served:
-    return start_server()
-
-
 def url(served: Served, path: str = "/socket") -> str:
     return f"ws://127.0.0.1:{served.port}{path}"
 
@@ -201,7 +196,8 @@ def test_s13_a_malformed_frame_ends_its_connection_alone(served: Served, sent: b
     assert "Traceback" not in served.log.read_text()
 
 
-async def test_s13_an_application_that_breaks_closes_with_1011_and_one_traceback(served: Served):
+async def test_s13_an_application_that_breaks_closes_with_1011_and_one_traceback(start_server: StartServer):
+    served = start_server()
     async with connect(url(served)) as client:
         await client.send("break")
         assert await closed_with(client) == 1011
@@ -238,7 +234,8 @@ def test_s4_a_peer_that_resumes_reading_in_time_misses_nothing(start_server: Sta
             got += len(piece)
 
 
-def test_s5_a_peer_that_sends_too_fast_is_slowed_down(served: Served):
+def test_s5_a_peer_that_sends_too_fast_is_slowed_down(start_server: StartServer):
+    served = start_server()
     process = psutil.Process(served.process.pid)
     with open_socket(served) as connection:
         before = process.memory_info().rss
