@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.chromium import running_chromium
 from tests.commerce.live_server import manage, served_shop
 from tests.commerce.moderation.admin.moderator_browser import PATIENCE_MS, QUEUE, ModeratorBrowser
-from tests.page_checks import OVERFLOW, check_page, find_violations
+from tests.page_checks import OVERFLOW, WITHOUT_CONTRAST, check_page, find_violations
 
 FILL = """
 from commerce.catalog.models import Product
@@ -46,7 +46,6 @@ LOOKS: dict[str, dict[str, Any]] = {
     "light": {"viewport": {"width": 320, "height": 844}, "color_scheme": "light", "locale": "de-DE"},
 }
 MIDDLE_WIDTH = 768
-WITHOUT_CONTRAST = {"rules": {"color-contrast": {"enabled": False}}}  # slow, and the same at every width
 # The rest of the form belongs to the admin theme, whose autocomplete fields fail the rule about names.
 PARTS = {"the product form": "#description-writer"}
 JOBS = "/admin/commerce_descriptions/descriptionjob/"

@@ -11,7 +11,7 @@ from tests import chromium
 from tests.chromium import running_chromium
 from tests.commerce.descriptions.provider.fake_server import ProviderServer
 from tests.commerce.live_server import ServedShop, served_shop
-from tests.page_checks import WIDTHS, check_look, find_violations
+from tests.page_checks import LOOKS, check_look, find_violations
 
 TIMEOUT_MS = 60_000
 
@@ -154,11 +154,10 @@ def test_what_is_not_in_the_products_data_is_marked_and_listed(
     expect(cards.nth(1)).to_contain_text("Not mentioned: brass")
     underlined = cards.nth(1).locator("mark").first.evaluate("mark => getComputedStyle(mark).textDecorationLine")
     assert underlined == "underline"  # not by its color alone
-    for scheme in ("light", "dark"):
+    for scheme, width, options in LOOKS:
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 800})
-            assert find_violations(page, "#description-writer") == [], (scheme, width)
+        page.set_viewport_size({"width": width, "height": 800})
+        assert find_violations(page, "#description-writer", **options) == [], (scheme, width)
 
     page.get_by_role("button", name="Choose variant 2").click()
     page.locator("#writer-discard").click()
