@@ -16,10 +16,12 @@ import httpx2
 
 from tests.migrated_database import is_postgresql, migrated_file
 from tests.once_per_run import once_per_run
+from tests.postgresql import LocalPostgresql, find_binaries
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_LIMIT_S = 60
 SETTINGS = "commerce.config.settings.test"
+DUMP = "shop.sql"
 # One process: starting Python takes as long as creating the demo data.
 MAKE_SHOP = """
 from django.core.management import call_command
@@ -99,10 +101,12 @@ def make_shop(environment: dict[str, str]) -> list[dict[str, str]]:
     return users
 
 
-def copy_shop(home: str | Path) -> list[dict[str, str]]:
-    """Create a shop as `make_shop` does, from a copy of the run's."""
-    folder, users = once_per_run(make_copied_shop)
+def copy_shop(home: str | Path, database_url: str = "") -> list[dict[str, str]]:
+    """Create a shop as `make_shop` does, from a copy of the run's: in a file, or in this empty PostgreSQL database."""
+    folder, users = once_per_run(make_dumped_shop if database_url else make_copied_shop)
     shutil.copytree(folder, home, dirs_exist_ok=True)
+    if database_url:
+        run_client("psql", "-q", "-v", "ON_ERROR_STOP=1", "-f", folder / DUMP, "-d", database_url)
     return list(json.loads(users))
 
 
@@ -110,6 +114,27 @@ def make_copied_shop(folder: Path) -> str:
     if os.environ.get("DJANGO_SETTINGS_MODULE") == SETTINGS and not is_postgresql():
         shutil.copy(migrated_file(), folder)  # which the tests of this run need anyway
     return json.dumps(make_shop(shop_environment(str(folder))))
+
+
+def make_dumped_shop(folder: Path) -> str:
+    binaries = find_binaries()
+    assert binaries is not None
+    server = LocalPostgresql(binaries)
+    try:
+        server.start()
+        users = make_shop(shop_environment(str(folder)) | {"DATABASE_URL": server.url})
+        run_client("pg_dump", "-f", folder / DUMP, "-d", server.url)
+    finally:
+        server.stop()
+    return json.dumps(users)
+
+
+def run_client(name: str, *arguments: str | Path) -> None:
+    """Run one of PostgreSQL's clients."""
+    binaries = find_binaries()
+    assert binaries is not None
+    done = subprocess.run([binaries / name, *arguments], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
 
 
 def start_server(environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:

@@ -4,6 +4,7 @@ No process has to be restarted once there is space again.
 """
 
 import contextlib
+import shutil
 import subprocess
 import tempfile
 from collections import Counter
@@ -14,7 +15,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.commerce.live_server import ServedShop, make_shop, shop_environment, start_server, url_of
+from tests.commerce.live_server import ServedShop, copy_shop, shop_environment, start_server, url_of
 from tests.faults.conftest import StartPostgresql
 from tests.faults.test_database import add_address, own_id, stored
 
@@ -42,7 +43,9 @@ def shop_with_database(url: str) -> Iterator[ServedShop]:
     """Run a shop whose own folder is on another disk than its database."""
     with tempfile.TemporaryDirectory(prefix="stoa") as home:
         environment = shop_environment(home) | {"DATABASE_URL": url}
-        users, log = make_shop(environment), Path(home) / "log"
+        users, log = copy_shop(home, url if url.startswith("postgres") else ""), Path(home) / "log"
+        if url.startswith("sqlite"):
+            shutil.move(Path(home) / "stoa.sqlite3", url.removeprefix("sqlite:///"))
         process = start_server(environment, log)
         try:
             yield ServedShop(url_of(process, log), users, log, environment)

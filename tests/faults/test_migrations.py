@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.commerce.live_server import REPOSITORY, copy_shop, make_shop, shop_environment
+from tests.commerce.live_server import REPOSITORY, copy_shop, shop_environment
 from tests.faults.conftest import StartPostgresql
 
 # Reverses the migrations of each own app, newest first, until an app that depends on it would be removed, and applies
@@ -38,12 +38,14 @@ own_apps = [config for config in apps.get_app_configs() if config.name.startswit
 reversed_migrations = []
 for config in reversed(own_apps):
     names = sorted(name for label, name in graph.nodes if label == config.label)
+    oldest, steps = (), []
     for name in reversed(names[1:]):
         target = [key for key in graph.nodes[config.label, name].dependencies if key[0] == config.label][0]
-        steps = reversed_by(target)
-        if any(".0001_" in step for step in steps):
+        if any(".0001_" in step for step in reversed_by(target)):
             break  # an app that depends on it would be removed
-        call_command("migrate", *target, verbosity=0)
+        oldest, steps = target, reversed_by(target)
+    if oldest:
+        call_command("migrate", *oldest, verbosity=0)
         reversed_migrations += steps
 kept = set(connection.introspection.table_names())
 call_command("migrate", verbosity=0)
@@ -95,7 +97,7 @@ def test_d8_reversing_and_reapplying_migrations_loses_no_row(home: Path, databas
     if database == "postgresql":
         start: StartPostgresql = request.getfixturevalue("start_postgresql")
         environment["DATABASE_URL"] = start().url
-        make_shop(environment)
+        copy_shop(home, environment["DATABASE_URL"])
     else:
         copy_shop(home)
 

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from shared.serving.processes.child_processes import die_with_parent
-from tests.commerce.live_server import ServedShop, make_shop, shop_environment, start_server, url_of
+from tests.commerce.live_server import ServedShop, copy_shop, shop_environment, start_server, url_of
 from tests.faults.conftest import StartPostgresql
 from tests.postgresql import LocalPostgresql, run_as_other_user
 
@@ -80,7 +80,7 @@ def shop(start_postgresql: StartPostgresql) -> Iterator[ServedShop]:
     database = start_postgresql()
     with pgbouncer(database) as url, tempfile.TemporaryDirectory(prefix="stoa") as home:
         environment = shop_environment(home) | {"DATABASE_URL": url}
-        users = make_shop(environment | {"DATABASE_URL": database.url})  # migrations need a session
+        users = copy_shop(home, database.url)
         process = start_server(environment, log := Path(home) / "log")
         try:
             yield ServedShop(url_of(process, log), users, log, environment)

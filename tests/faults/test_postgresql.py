@@ -17,7 +17,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from shared.serving.processes.local_redis import LocalRedis
-from tests.commerce.live_server import ServedShop, make_shop, shop_environment, start_server, url_of
+from tests.commerce.live_server import ServedShop, copy_shop, shop_environment, start_server, url_of
 from tests.faults.conftest import StartPostgresql
 from tests.faults.test_database import add_address, own_id
 from tests.inference.batches.workers import (
@@ -73,7 +73,7 @@ class Load:
 def shop_on(database: LocalPostgresql) -> Iterator[ServedShop]:
     with tempfile.TemporaryDirectory(prefix="stoa") as home:
         environment = shop_environment(home) | {"DATABASE_URL": database.url}
-        users, log = make_shop(environment), Path(home) / "log"
+        users, log = copy_shop(home, database.url), Path(home) / "log"
         process = start_server(environment, log)
         try:
             yield ServedShop(url_of(process, log), users, log, environment)

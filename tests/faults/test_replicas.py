@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from shared.serving.processes.local_redis import LocalRedis
-from tests.commerce.live_server import ServedShop, make_shop, shop_environment, start_server, url_of
+from tests.commerce.live_server import ServedShop, copy_shop, shop_environment, start_server, url_of
 from tests.faults.conftest import postgresql_servers
 from tests.postgresql import LocalPostgresql
 
@@ -68,7 +68,7 @@ def replicated() -> Iterator[ReplicatedShop]:
             "REDIS_URL": redis.url,
             "STOA_PUBLIC_CACHE_SECONDS": "0",
         }
-        users = make_shop(environment)
+        users = copy_shop(home, primary.url)
         replica = start(replica_of=primary)
         environment |= {"STOA_REPLICA_URLS": replica.url, "STOA_REPLICA_MAX_LAG_SECONDS": str(LAG_SECONDS)}
         process = start_server(environment, log := Path(home) / "log")

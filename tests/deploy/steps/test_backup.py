@@ -24,7 +24,6 @@ from tests.commerce.live_server import (
     REPOSITORY,
     ServedShop,
     copy_shop,
-    make_shop,
     manage,
     shop_environment,
     start_server,
@@ -149,7 +148,7 @@ def test_a_backup_during_writes_restores_complete_and_sessions_stay_valid(
     installations: tuple[Installation, Installation], tmp_path: Path
 ):
     source, target = installations
-    users = copy_shop(source.home) if "sqlite" in source.database_url else make_shop(source.environment)
+    users = copy_shop(source.home, "" if "sqlite" in source.database_url else source.database_url)
     done = run_manage(
         source.environment | {"DJANGO_SETTINGS_MODULE": "inference.config.settings.test"}, "migrate", "-v0"
     )
