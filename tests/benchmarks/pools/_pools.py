@@ -22,7 +22,7 @@ MODEL = "big"
 MEMBER_KEY = "member-secret-key"
 PROGRAM = Path(__file__).with_name("_pool_member.py")
 DOWN_SECONDS = 3.0  # from a member's kill until it is started again
-SETTLE_SECONDS, KILLING_SECONDS, MIN_CALM_SECONDS = 6.0, 60.0, 12.0
+SETTLE_SECONDS, KILLING_SECONDS, MIN_CALM_SECONDS = 6.0, 60.0, 9.0
 TURNS = 6
 SYSTEM_CHARACTERS, TURN_CHARACTERS = 3000, 200
 UNLIMITED = {
@@ -231,9 +231,15 @@ def summarize(turns: Sequence[Turn]) -> Summary:
 
 
 async def measure(
-    server: RunningServer, members: Sequence[MemberProcess], *, streams: int, tokens: int, seconds: float
+    server: RunningServer,
+    members: Sequence[MemberProcess],
+    *,
+    streams: int,
+    tokens: int,
+    seconds: float,
+    every: float = 10.0,
 ) -> tuple[Summary, Summary, int, list[str]]:
-    """Return what clients saw without and with kills, the number of kills, and the clients' errors.
+    """Return what clients saw without and with kills, every so many seconds, the number of kills, and the errors.
 
     Half as long as it kills it does not, in turns, so that other work on the machine disturbs both alike.
     """
@@ -247,7 +253,7 @@ async def measure(
             await asyncio.sleep(max(part / 2, MIN_CALM_SECONDS))
             killing_began = time.monotonic()
             calm.append((began, killing_began - SETTLE_SECONDS))  # later ones may be cut by the first kill
-            kills += await kill_in_turn(members, every=10.0, until=killing_began + part)
+            kills += await kill_in_turn(members, every=every, until=killing_began + part)
             killing.append((killing_began, time.monotonic()))
             await asyncio.sleep(SETTLE_SECONDS)  # the last turns that a kill could cut have ended
             seconds -= part
