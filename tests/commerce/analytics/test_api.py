@@ -279,6 +279,7 @@ def count_queries(client: Client, path: str) -> int:
     return len(counted)
 
 
+@pytest.mark.no_database
 @pytest.mark.parametrize(
     "path",
     ["analytics", "analytics?from=2026-01-05&to=2026-03-20&compare=previous", "low-stock-products?with=type;shop",

@@ -19,7 +19,7 @@ from tests.commerce.attachments.conftest import Upload, database_url, files_in
 from tests.commerce.attachments.samples import image_file
 from tests.commerce.live_server import REPOSITORY
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.no_database]
 LIMIT_S = 90
 
 

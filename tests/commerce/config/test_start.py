@@ -11,6 +11,8 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parents[3]
 NOBODY = 65534
 
+pytestmark = pytest.mark.no_database
+
 
 def run_command(*arguments: str, user: int | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
     inherited = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "VIRTUAL_ENV")}

@@ -20,7 +20,7 @@ from tests.commerce.descriptions.provider.fake_server import PROVIDER_SECRET, Pr
 PATH = "/api/generate-descriptions"
 VELMO = {"product_name": "Velmo lamp"}
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.no_database]
 
 
 @pytest.fixture(autouse=True)

@@ -24,7 +24,7 @@ from tests.commerce.catalog.factories import make_product
 from tests.commerce.conftest import bearer
 from tests.commerce.descriptions.provider.fake_server import PROVIDER_SECRET, ProviderServer
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.no_database]
 
 
 @pytest.fixture(autouse=True)

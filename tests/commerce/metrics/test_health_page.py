@@ -33,7 +33,7 @@ from tests.webhook_receivers import respond_with, running_receiver
 
 PATH = "/admin/health/"
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.no_database]
 
 
 class ModelList(http.server.BaseHTTPRequestHandler):

@@ -277,6 +277,7 @@ def test_c7_every_list_has_a_row():
     assert LISTS.keys() == set(lists()) - NOT_LISTS
 
 
+@pytest.mark.no_database
 @pytest.mark.parametrize("route", LISTS)
 def test_c7_a_list_takes_as_many_queries_for_a_thousand_rows_as_for_ten(world: World, route: str):
     identity, fill = LISTS[route]

@@ -41,6 +41,8 @@ LANGUAGE_TABLES = {
     "low-stock": ("low-stock-products", "name"),
 }
 
+pytestmark = pytest.mark.no_database
+
 
 def browser_client(market: Market, name: str) -> Client:
     """Return a browser session of one of the users that `market.clients` has API clients of."""

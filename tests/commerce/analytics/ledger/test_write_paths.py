@@ -268,7 +268,10 @@ def order(market: Market, now: datetime) -> Order:
     return order
 
 
-@pytest.mark.parametrize("is_aggregated", [False, True], ids=["waiting", "aggregated"])
+# What was aggregated before, in PostgreSQL too: test_random_histories.py.
+@pytest.mark.parametrize(
+    "is_aggregated", [False, pytest.param(True, marks=pytest.mark.no_database)], ids=["waiting", "aggregated"]
+)
 @pytest.mark.parametrize("name", WRITES)
 def test_every_write_path_is_counted(market: Market, order: Order, now: datetime, name: str, is_aggregated: bool):
     if is_aggregated:

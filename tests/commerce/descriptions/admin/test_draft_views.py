@@ -30,7 +30,7 @@ INVENTED = "Meet the Velmo lamp. It has warm light for 10 hours. Its foot is mad
 CUT = "The Velmo lamp of warm light and brass, which"
 OPTIONS = {"tone": "friendly", "max_words": "40", "language": "en", "keywords": "warm light, , brass"}
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.no_database]
 
 
 @pytest.fixture(autouse=True)

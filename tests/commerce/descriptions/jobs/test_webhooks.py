@@ -177,6 +177,7 @@ def test_w5_unsigned_message_makes_no_query(
         webhooks.receive(body=message(), headers=signature_headers(new_secret(), message()), now=timezone.now())
 
 
+@pytest.mark.no_database
 def test_w5_a_thousand_signed_messages_are_accepted(job: DescriptionJob, secret: str):
     for number in range(1000):
         body = message(number=number)

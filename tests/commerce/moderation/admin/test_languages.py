@@ -30,7 +30,7 @@ NUMBERS = re.compile(rf"(?:[a-z]+\()?{NUMBER}(?:[ ,]{NUMBER})*\)?|\d+px|100%")
 JSON_SCRIPT = re.compile(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', re.DOTALL)
 TEMPLATE_TEXT = re.compile(r"""{%-?\s*trans(?:late)?\s+(["'])(.+?)\1""")
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.no_database]
 
 
 @pytest.fixture

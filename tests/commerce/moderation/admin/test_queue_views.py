@@ -226,6 +226,7 @@ class TestOrderAndFilters:
 
 
 class TestCost:
+    @pytest.mark.no_database
     @pytest.mark.parametrize(
         "query",
         ["", "?order=most_reported&search={lamp}", "?search=reporter.1@people.example", "?start=25&item={first}"],
