@@ -11,6 +11,8 @@ from tests.inference.running_server import PASSWORD, RunningServer
 
 BATCHES = "/admin/inference_batches/batch/"
 
+pytestmark = pytest.mark.no_database
+
 
 @pytest.fixture
 def page(stoa: RunningServer) -> Iterator[Page]:

@@ -32,6 +32,8 @@ from tests.inference.websocket_client import authenticated_websocket, receive_me
 
 NO_HANG_S = 9  # shorter than the pause of the broker
 
+pytestmark = pytest.mark.no_database
+
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[LocalRedis]:

@@ -8,6 +8,8 @@ import pytest
 from tests.inference.batches.workers import get_status, running_worker
 from tests.inference.running_server import RunningServer, run_commands, run_manage
 
+pytestmark = pytest.mark.no_database
+
 
 def write_lines(path: Path, *requests: object) -> str:
     path.write_text("".join(json.dumps(request) + "\n" for request in requests))

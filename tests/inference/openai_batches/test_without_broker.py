@@ -9,6 +9,8 @@ from shared.serving.processes.local_redis import LocalRedis
 from tests.inference.batches.workers import running_server_with_broker, running_worker
 from tests.inference.openai_batches.clients import CHAT, create_batch, download_lines, wait_until_ended
 
+pytestmark = pytest.mark.no_database
+
 
 @pytest.mark.timeout(300)
 def test_b3_a_worker_writes_output_files_without_a_broker():

@@ -15,6 +15,8 @@ from tests.page_checks import check_look, check_page
 MODELS = "/admin/inference_registry/desiredmodel/"
 PAGES = ["/admin/", MODELS, "/admin/health/", "/admin/inference_batches/batch/", "/admin/accounts/user/"]
 
+pytestmark = pytest.mark.no_database
+
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.chromium import running_chromium
+from tests.chromium import running_chromium, sign_in
 from tests.inference.engine.processes import REPOSITORY
 from tests.inference.running_server import PASSWORD, RunningServer
 
@@ -35,6 +35,8 @@ for number in range(1, 8):
 Delivery.objects.filter(pk=given_up.pk).update(state="failed", due_at=None, finished_at=now, attempts=7, tries=7)
 """
 
+pytestmark = pytest.mark.no_database
+
 
 @pytest.fixture
 def endpoint_id(stoa: RunningServer) -> Iterator[str]:
@@ -46,17 +48,21 @@ def endpoint_id(stoa: RunningServer) -> Iterator[str]:
     httpx2.delete(f"{stoa.url}/webhooks/{created['id']}", headers=headers, timeout=60)
 
 
-@pytest.fixture
-def page(stoa: RunningServer) -> Iterator[Page]:
-    """Yield a browser page where the super admin is signed in."""
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
     with running_chromium() as browser:
-        page = browser.new_page(viewport={"width": 1600, "height": 900})
-        page.set_default_timeout(60_000)
-        page.goto(f"{stoa.url}/admin/")
-        page.fill("input[name=username]", "super_admin@example.com")
-        page.fill("input[name=password]", PASSWORD)
-        page.click("button[type=submit]")
-        yield page
+        yield browser
+
+
+@pytest.fixture
+def page(browser: Browser, stoa: RunningServer) -> Iterator[Page]:
+    """Yield a browser page where the super admin is signed in."""
+    context = browser.new_context(viewport={"width": 1600, "height": 900})
+    sign_in(context, f"{stoa.url}/admin/", email="super_admin@example.com", password=PASSWORD)
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    yield page
+    context.close()
 
 
 def choose(page: Page, action: str, row: str) -> None:

@@ -32,7 +32,7 @@ def wait_for_progress(stoa: RunningServer, batch_id: str, more_than: int = 0) ->
 @pytest.mark.timeout(3600)
 def test_b1_a_batch_completes_although_its_workers_are_killed(stoa: RunningServer, whole: bool):
     rng = random.Random(1)
-    for run in range(20 if whole else 2):
+    for run in range(20 if whole else 1):
         batch_id = submit_batch(stoa, *["speak"] * 200)
         with running_worker(stoa) as worker:
             wait_for_progress(stoa, batch_id)
@@ -50,6 +50,7 @@ def test_b1_a_batch_completes_although_its_workers_are_killed(stoa: RunningServe
         assert again <= IN_FLIGHT
 
 
+@pytest.mark.no_database
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("how", ["die", "kill", "swell"])
 def test_b2_only_the_request_that_kills_its_model_fails(stoa: RunningServer, how: str, whole: bool):
@@ -84,6 +85,7 @@ def test_b8_a_worker_that_shuts_down_requeues_its_requests(stoa: RunningServer):
     assert get_attempts(stoa, batch_id) == [1] * 400
 
 
+@pytest.mark.no_database
 @pytest.mark.timeout(600)
 def test_b10_a_request_without_an_answer_times_out_and_others_go_on(stoa: RunningServer):
     stalled = submit_batch(stoa, "silence", "speak", timeout=1)
@@ -97,6 +99,7 @@ def test_b10_a_request_without_an_answer_times_out_and_others_go_on(stoa: Runnin
     assert get_attempts(stoa, stalled)[0] == 3
 
 
+@pytest.mark.no_database
 @pytest.mark.timeout(600)
 def test_a_batch_waits_for_a_model_that_is_not_loaded(stoa: RunningServer):
     batch_id = submit_batch(stoa, *["speak"] * 5, model="idle")
