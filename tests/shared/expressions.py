@@ -5,6 +5,7 @@ It finds the expressions of a package: constants, those in annotated types, and 
 """
 
 import ast
+import os
 import pkgutil
 import re
 import time
@@ -16,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, NamedTuple, get_origin
 
-LENGTH = 100_000
+LENGTH = 100_000 if "WHOLE_COUNTS" in os.environ else 30_000  # of which a quadratic expression needs seconds, too
 COMMON_CHARACTERS = ["a", "0", " ", "\t", "\n", "\x00"]
 MAX_MATCH_SECONDS = (
     0.5  # ten times the allowed time, for slow machines; expressions that are not linear take many seconds

@@ -1,6 +1,7 @@
 """A server without a broker, and so without a worker, maintains the rollups itself."""
 
 import contextlib
+import shutil
 import sqlite3
 import time
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.commerce.live_server import make_shop, shop_environment, start_server, url_of
+from tests.migrated_database import migrated_file
 
 pytestmark = pytest.mark.no_database
 
@@ -27,6 +29,9 @@ def test_the_server_aggregates_rebuilds_and_reconciles_without_a_worker(tmp_path
     noon_offset = 12 - datetime.now(UTC).hour
     zones = [f"Etc/GMT{-offset:+d}" for offset in (noon_offset, noon_offset + 1)]
     environment = shop_environment(str(tmp_path)) | {"STOA_ANALYTICS_TIME_ZONE": zones[0]}
+    shutil.copy(migrated_file(), tmp_path)
+    with contextlib.closing(sqlite3.connect(tmp_path / "stoa.sqlite3")) as database, database:
+        database.execute("UPDATE commerce_analytics_books SET time_zone = ?", zones[:1])
     make_shop(environment)
     with contextlib.closing(sqlite3.connect(tmp_path / "stoa.sqlite3")) as database, database:
         database.execute("UPDATE accounts_user SET created_at = '2026-01-01 12:00:00' WHERE role = 'CUSTOMER'")

@@ -282,12 +282,12 @@ def test_a_key_for_an_unknown_user_is_refused(stoa: RunningServer):
 
 
 def test_version_info_and_django_commands(stoa: RunningServer):
-    assert run_manage(stoa.environment, "version").stdout == "stoa 1.0.0\n"
-    facts = json.loads(run_manage(stoa.environment, "info", "--json").stdout)
+    version, info, misspelled = run_commands(stoa.environment, ["version"], ["info", "--json"], ["modles"])
+    assert version.stdout == "stoa 1.0.0\n"
+    facts = json.loads(info.stdout)
     assert facts["version"] == "1.0.0"
     assert {"talker", "embedder"} <= set(facts["loaded"])
     assert run_manage(stoa.environment, "check").returncode == 0
-    misspelled = run_manage(stoa.environment, "modles")
     assert (misspelled.returncode, "Did you mean 'models'?" in misspelled.stderr) == (2, True)
 
 

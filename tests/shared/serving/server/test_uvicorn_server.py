@@ -22,13 +22,13 @@ from tests.shared.serving.conftest import Served, StartServer
 
 @contextmanager
 def running_streams(served: Served, count: int) -> Iterator[list[socket.socket]]:
-    """Open connections on which a stream of ten seconds has started."""
+    """Open connections on which a stream of five seconds has started."""
     with ExitStack() as stack:
         streams = [
             stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=60)) for _ in range(count)
         ]
         for stream in streams:
-            stream.sendall(b"GET /stream?100 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            stream.sendall(b"GET /stream?50 HTTP/1.1\r\nHost: localhost\r\n\r\n")
         for stream in streams:
             assert stream.recv(12) == b"HTTP/1.1 200"
         yield streams
