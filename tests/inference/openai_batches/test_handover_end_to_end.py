@@ -42,6 +42,7 @@ def wait_until_state(front: RunningServer, state: str) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.no_database
 @pytest.mark.timeout(300)
 def test_a_second_stoa_runs_a_batch_and_a_killed_worker_loses_nothing_of_it():
     with (

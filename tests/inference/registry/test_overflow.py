@@ -16,7 +16,7 @@ from tests.inference.running_server import RunningServer, run_commands, running_
 
 LOCAL, REMOTE = "w0 w1 ", "w00 w01 "  # what each writes
 MAX_WAITING = 2
-pytestmark = [pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.no_database]
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tests.inference.engine.processes import request
 from tests.inference.running_server import RunningServer, run_commands, running_server_with_fake_models
 
 MODEL, COUNT = "spread", 3
-pytestmark = [pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.no_database]
 
 
 @pytest.fixture(scope="module")

@@ -178,6 +178,7 @@ def ledger_sums(environment: dict[str, str]) -> Any:
     return done.stdout.strip()
 
 
+@pytest.mark.no_database
 async def test_d6_without_redis_each_process_limits_requests_and_streams_continue(tmp_path: Path):
     with (
         tempfile.TemporaryDirectory(prefix="stoa") as folder,

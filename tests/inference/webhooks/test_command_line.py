@@ -9,6 +9,7 @@ import pytest
 from tests.inference.running_server import RunningServer, run_commands
 
 
+@pytest.mark.no_database
 @pytest.mark.timeout(300)  # starts several processes
 def test_failed_deliveries_are_listed_and_redelivered(stoa: RunningServer, announce: Any):
     headers = stoa.headers("STAFF")
