@@ -8,7 +8,7 @@ import httpx2
 from tests.benchmarks.pools._pools import MEMBER_KEY, MODEL, MemberProcess, measure, running_pool
 from tests.inference.running_server import RunningServer, run_commands
 
-SECONDS = 8.0
+SECONDS = 12.0
 HELLO = {"model": MODEL, "messages": [{"role": "user", "content": "hello"}], "max_tokens": 2}
 
 

@@ -10,7 +10,6 @@ from django.db import connection, models
 from django.test.utils import CaptureQueriesContext
 from django.urls import resolve
 from django.utils import timezone
-from pytest_django import Settings
 
 from commerce.addresses.models import Address
 from commerce.analytics.models import SalesReport
@@ -28,7 +27,10 @@ from shared.accounts.roles import Role
 from shared.webhooks.models import Delivery, Endpoint
 from tests.commerce.databases import plan_of
 from tests.commerce.routes.route_table import TABLE
-from tests.commerce.routes.scenario import IDENTITIES, World, make_world
+from tests.commerce.routes.scenario import IDENTITIES, World
+from tests.commerce.routes.test_route_matrix import media, only_world, provider, world
+
+__all__ = ["media", "only_world", "provider", "world"]
 
 MAX_QUERIES = 8  # without relations
 MAX_QUERIES_PER_RELATION = 2
@@ -40,6 +42,8 @@ NOT_LISTS = {
     "/api/export-products/{shop}", "/api/export-variation-options/{shop}",
     "/api/products/suggest", "/shop", "/shop/", "/shop/products/{product}/",
 }  # fmt: skip
+
+pytestmark = pytest.mark.django_db
 
 
 def multiply(model: Any, count: int, **different: Callable[[int], Any]) -> None:
@@ -260,12 +264,6 @@ INDEXED_ORDERS = {
 needs_plans_without_sorts = pytest.mark.skipif(
     connection.vendor == "sqlite", reason="SQLite sorts few rows even where an index has their order."
 )
-
-
-@pytest.fixture
-def world(db: None, settings: Settings, tmp_path: Any) -> World:
-    settings.MEDIA_ROOT = tmp_path
-    return make_world()
 
 
 def lists() -> Iterator[str]:
