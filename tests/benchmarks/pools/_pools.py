@@ -231,15 +231,9 @@ def summarize(turns: Sequence[Turn]) -> Summary:
 
 
 async def measure(
-    server: RunningServer,
-    members: Sequence[MemberProcess],
-    *,
-    streams: int,
-    tokens: int,
-    seconds: float,
-    every: float = 10.0,
+    server: RunningServer, members: Sequence[MemberProcess], *, streams: int, tokens: int, seconds: float
 ) -> tuple[Summary, Summary, int, list[str]]:
-    """Return what clients saw without and with kills, every so many seconds, the number of kills, and the errors.
+    """Return what clients saw without and with kills, the number of kills, and the clients' errors.
 
     Half as long as it kills it does not, in turns, so that other work on the machine disturbs both alike.
     """
@@ -253,7 +247,7 @@ async def measure(
             await asyncio.sleep(max(part / 2, MIN_CALM_SECONDS))
             killing_began = time.monotonic()
             calm.append((began, killing_began - SETTLE_SECONDS))  # later ones may be cut by the first kill
-            kills += await kill_in_turn(members, every=every, until=killing_began + part)
+            kills += await kill_in_turn(members, every=10.0, until=killing_began + part)
             killing.append((killing_began, time.monotonic()))
             await asyncio.sleep(SETTLE_SECONDS)  # the last turns that a kill could cut have ended
             seconds -= part
