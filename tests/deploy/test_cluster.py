@@ -31,7 +31,7 @@ SHOP_UNITS = "stoa-commerce-web@8000 stoa-commerce-web@8010 stoa-commerce-worker
 DATABASE = Path("var/lib/stoa/front.sqlite3")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Yield the first machine, with a migrated database and no shop, the third one, and a client with a key."""
     if missing := [name for name in ("ip", "nginx", "redis-server") if not shutil.which(name, path=SEARCHED)]:
@@ -65,19 +65,16 @@ def is_about_the_shop(command: Command) -> bool:
     return "https://shop.example.com" in command.code
 
 
-@pytest.mark.parametrize("step", [ONE_MACHINE, POOL])
-def test_the_commands_of_a_step_work_and_its_client_notices_nothing(cluster: Cluster, step: int):
+def test_the_commands_of_two_steps_work_and_a_client_notices_nothing(cluster: Cluster):
     client = [one for one in PAGE if one.step == ONE_MACHINE and one.machine == CLIENT and one.code]
     of_models = [one for one in client if not is_about_the_shop(one)]
     assert (len(client), len(of_models)) == (3, 2)
-    for command in PAGE:
-        if command.step == step and not is_about_the_shop(command):
-            cluster.run(command, of_models)
-
-
-def test_a_member_on_another_machine_has_answered(cluster: Cluster):
+    for step in (ONE_MACHINE, POOL):
+        for command in PAGE:
+            if command.step == step and not is_about_the_shop(command):
+                cluster.run(command, of_models)
     log = (cluster.machines["third"].folder / "var/log/units/stoa-inference-web@8001.service").read_text()
-    assert "/v1/chat/completions" in log
+    assert "/v1/chat/completions" in log  # the member has answered
 
 
 def test_the_page_names_the_machines_of_its_table():
