@@ -100,11 +100,14 @@ def _fail_unfinished(
     if batch.status != Batch.Status.PROCESSING:
         return False
     unfinished = unfinished_requests(batch)
-    results = (
-        BatchResult(request_id=pk, error_code=code, error_message=message, processing_time_ms=0, created_at=now)
-        for pk in unfinished.values_list("pk", flat=True)
-    )
-    BatchResult.objects.bulk_create(results, batch_size=RESULT_CHUNK_COUNT)
+    keys = unfinished.order_by("index").values_list("index", "pk")
+    after = -1
+    while page := list(keys.filter(index__gt=after)[:RESULT_CHUNK_COUNT]):
+        BatchResult.objects.bulk_create(
+            BatchResult(request_id=pk, error_code=code, error_message=message, processing_time_ms=0, created_at=now)
+            for _, pk in page
+        )
+        after = page[-1][0]
     batch.failed += unfinished.update(status=BatchRequest.Status.FAILED, lease=None)
     end_batch(batch, status or (Batch.Status.COMPLETED if batch.completed else Batch.Status.FAILED), now)
     batch.save(update_fields=["failed", *END_FIELDS])

@@ -1,5 +1,6 @@
 """The sweeper ends overdue, abandoned and oversized batches, and old batches are deleted."""
 
+import tracemalloc
 from datetime import timedelta
 
 import pytest
@@ -27,6 +28,20 @@ def test_a_batch_expires_after_24_hours(make_batch: MakeBatch):
 
     assert counts(batch) == ("expired", 1, 2, 3)
     assert set(BatchResult.objects.exclude(error_code="").values_list("error_code", flat=True)) == {"TIMEOUT"}
+
+
+def test_a_large_batch_expires_in_little_memory(make_batch: MakeBatch, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sweeper, "RESULT_CHUNK_COUNT", 100)
+    batch = make_batch(3000)
+
+    tracemalloc.start()
+    sweeper.expire_batches(now=NOW + timedelta(hours=24))
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert counts(batch) == ("expired", 0, 3000, 3000)
+    assert BatchResult.objects.count() == 3000
+    assert peak_bytes < 1_000_000
 
 
 def test_an_old_batch_is_deleted_with_its_requests_and_results(make_batch: MakeBatch):
