@@ -87,7 +87,7 @@ def parse_error(body: bytes) -> RemoteErrorDetail:
     """Return the error of a body in OpenAI's or FastAPI's form."""
     try:
         parsed = msgspec.json.decode(body, type=_ErrorBody)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return RemoteErrorDetail()
     error = parsed.error if isinstance(parsed.error, RemoteErrorDetail) else RemoteErrorDetail(parsed.error)
     detail = parsed.detail if isinstance(parsed.detail, str) else ""

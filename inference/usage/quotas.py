@@ -64,12 +64,14 @@ def check_quotas(*, user: User, api_key: ApiKey | None, now: datetime) -> None:
             raise ApiError(429, used_up_message(quota), headers=headers)
 
 
-def find_used_up_message(*, user_id: int, api_key_id: int | None, now: datetime) -> str:
-    """Return the error message for the first quota that is used up, or an empty string."""
+def find_used_up_message(*, user_id: int, api_key_id: int | None, now: datetime, tokens: int = 1) -> str:
+    """Return the error message for the first quota that does not have so many tokens left, or an empty string."""
     user = User.objects.get(pk=user_id)
     api_key = None if api_key_id is None else ApiKey.objects.get(pk=api_key_id)
     quotas = quotas_for(user, api_key, now=now)
-    return next((used_up_message(quota) for quota in quotas if quota.read_used_tokens() >= quota.max_tokens), "")
+    return next(
+        (used_up_message(quota) for quota in quotas if quota.read_used_tokens() + tokens > quota.max_tokens), ""
+    )
 
 
 def used_up_message(quota: MonthlyQuota) -> str:

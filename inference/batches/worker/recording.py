@@ -88,14 +88,14 @@ def retry_or_fail(*, lease_id: uuid.UUID, batch_pk: int, outcome: RequestOutcome
 
 
 @transaction.atomic
-def record_elsewhere(*, batch_pk: int, outcomes: Mapping[int, RequestOutcome], now: datetime) -> bool:
-    """Record the outcomes that another server has, by the index of their requests. Return whether the batch goes on.
+def record_elsewhere(*, batch_pk: int, outcomes: Mapping[int, RequestOutcome], now: datetime) -> int | None:
+    """Record the outcomes that another server has, by the index of their requests. Return how many were new.
 
-    Only pending requests get one, so none is recorded twice.
+    Return None if the batch has ended. Only pending requests get one, so none is recorded twice.
     """
     batch = lock_batch(batch_pk)
     if batch is None or batch.status != Batch.Status.PROCESSING:
-        return False
+        return None
     pending = BatchRequest.objects.filter(batch=batch, index__in=list(outcomes), status=BatchRequest.Status.PENDING)
     keys = dict(pending.values_list("index", "pk"))
     if keys:
@@ -104,7 +104,7 @@ def record_elsewhere(*, batch_pk: int, outcomes: Mapping[int, RequestOutcome], n
         found = [replace(outcomes[index], request=request) for index, request in keys.items()]
         _write_results(batch, found, lease.pk, now)
         lease.delete()
-    return batch.status == Batch.Status.PROCESSING
+    return len(keys) if batch.status == Batch.Status.PROCESSING else None
 
 
 def reclaim_expired_leases(*, now: datetime) -> int:

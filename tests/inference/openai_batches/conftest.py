@@ -1,6 +1,7 @@
 """Two users with API clients, files in a temporary folder, and a fake worker."""
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,11 @@ from inference.batches.models import Batch
 from inference.batches.worker import leases, recording
 from inference.batches.worker.recording import RequestOutcome
 from inference.files.models import StoredFile
+from inference.pools import cache
 from shared.accounts.roles import Role
 from shared.accounts.services import create_api_key, create_user
+from tests.inference.openai_batches.fake_member import FakeMember, running_member
+from tests.inference.openai_batches.handover_helpers import THEIR_NAME, add_member
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CHAT = "/v1/chat/completions"
@@ -68,6 +72,16 @@ def api_user(db: None, settings: Settings, tmp_path: Path) -> ApiUser:
 @pytest.fixture
 def other_user(api_user: ApiUser) -> ApiUser:
     return ApiUser("b@example.com")
+
+
+@pytest.fixture
+def member(api_user: ApiUser) -> Iterator[FakeMember]:
+    """Yield the only member of a pool, which takes whole batches."""
+    with running_member(THEIR_NAME) as running:
+        add_member(running)
+        yield running
+    cache.use_only()
+    cache.expire()
 
 
 def chat_lines(*ids: str) -> bytes:

@@ -18,7 +18,9 @@ Line = dict[str, Any]
 class FakeMember:
     """Content of the server. statuses: of the next calls of "METHOD /path", instead of their answers.
 
-    batches: by their Idempotency-Key.
+    bodies: of all answers to "METHOD /path", after `statuses`. before_call: called with "METHOD /path" before each,
+    on_body: with what it was sent.
+    batches: by their Idempotency-Key, unless it ignores those.
     """
 
     model: str
@@ -26,6 +28,10 @@ class FakeMember:
     files: dict[str, bytes] = field(default_factory=dict)
     batches: dict[str, Line] = field(default_factory=dict)
     statuses: dict[str, list[int]] = field(default_factory=dict)
+    bodies: dict[str, Any] = field(default_factory=dict)
+    before_call: Callable[[str], object] = str
+    on_body: Callable[[bytes], object] = len
+    ignores_keys: bool = False
     calls: list[str] = field(default_factory=list)
     _parts: dict[str, bytes] = field(default_factory=dict)
 
@@ -44,17 +50,26 @@ class FakeMember:
         for name, is_error in (("output_file_id", False), ("error_file_id", True)):
             chosen = [line for line in lines if (line["response"].get("status_code") != 200) == is_error]
             if chosen:
-                self.batch[name] = file_id = f"file-{len(self.files)}"
-                self.files[file_id] = b"".join(json.dumps(line).encode() + b"\n" for line in chosen)
+                self.add_file(name, b"".join(json.dumps(line).encode() + b"\n" for line in chosen))
         self.batch["status"] = status
+
+    def add_file(self, name: str, content: bytes) -> None:
+        """Give the batch a file as its `output_file_id` or `error_file_id`."""
+        self.batch[name] = file_id = f"file-{len(self.files)}"
+        self.files[file_id] = content
 
     def answer(self, method: str, path: str, headers: Any, body: bytes) -> tuple[int, Any]:
         call = f"{method} {re.sub(r'-[0-9]+', '-N', path)}"
         self.calls.append(call)
+        self.before_call(call)
+        if body:
+            self.on_body(body)
         if headers["Authorization"] != f"Bearer {KEY}":
             return 401, {"error": {"message": "Wrong key."}}
         if statuses := self.statuses.get(call):
-            return statuses.pop(0), {"error": {"message": "This was asked for by the test."}}
+            return statuses.pop(0), self.bodies.get(call, {"error": {"message": "This was asked for by the test."}})
+        if call in self.bodies:
+            return 200, self.bodies[call]
         if path == "/v1/models":
             return 200, {"data": [{"id": self.model}]}
         if path == "/v1/uploads":
@@ -71,7 +86,10 @@ class FakeMember:
             return 200, {"id": "upload-0", "file": {"id": file_id}}
         if path == "/v1/batches":
             created = json.loads(body) | {"id": f"batch-{len(self.batches)}", "status": "in_progress"}
-            return 200, self.batches.setdefault(headers["Idempotency-Key"], created)
+            key = str(len(self.batches)) if self.ignores_keys else headers["Idempotency-Key"]
+            return 200, self.batches.setdefault(key, created)
+        if path.startswith("/v1/batches?"):
+            return 200, {"data": list(self.batches.values())}
         if path.endswith("/cancel"):
             self.batch["status"] = "cancelled"
             return 200, self.batch

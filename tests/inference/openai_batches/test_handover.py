@@ -1,8 +1,6 @@
 """Batches that are handed over whole to a member of their model's pool."""
 
-import json
 import threading
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,7 +11,6 @@ from pytest_django import Settings
 
 from inference.batches.models import Batch, BatchResult
 from inference.batches.services import delete_batch
-from inference.batches.worker import leases
 from inference.engine import Usage
 from inference.metrics.queue_metrics import read_queue_metrics
 from inference.openai_batches.handover.services import advance_handover
@@ -21,65 +18,23 @@ from inference.openai_batches.models import Handover
 from inference.openai_batches.output_files import write_output_files
 from inference.pools import cache
 from inference.pools.models import PoolMember
-from inference.pools.services import save_member
 from inference.usage.models import DailyUsage
 from inference.usage.services import record_usage
 from tests.inference.openai_batches.conftest import ApiUser
-from tests.inference.openai_batches.fake_member import KEY, FakeMember, Line, running_member
+from tests.inference.openai_batches.fake_member import FakeMember, Line
+from tests.inference.openai_batches.handover_helpers import (
+    BODY,
+    MODEL,
+    THEIR_NAME,
+    add_member,
+    advance,
+    claim,
+    completed,
+    failed,
+    make_batch,
+)
 
-MODEL, THEIR_NAME = "big", "llama-70b"
-BODY = {"model": MODEL, "messages": [{"role": "user", "content": "x"}]}
 State = Handover.State
-
-
-@pytest.fixture
-def member(api_user: ApiUser) -> Iterator[FakeMember]:
-    with running_member(THEIR_NAME) as running:
-        add_member(running)
-        yield running
-    cache.use_only()
-    cache.expire()
-
-
-def add_member(running: FakeMember, **changes: Any) -> PoolMember:
-    values = {"model_id": MODEL, "name": "one", "kind": "openai", "model_name": THEIR_NAME, "takes_batches": True}
-    row = PoolMember(**values | {"base_url": running.url} | changes)
-    save_member(member=row, api_key="" if row.kind == "local" else KEY, actor=None, now=timezone.now())
-    cache.expire()
-    return row
-
-
-def make_batch(user: ApiUser, *ids: str) -> Batch:
-    lines = [{"custom_id": one, "method": "POST", "url": "/v1/chat/completions", "body": BODY} for one in ids]
-    made = user.make(b"\n".join(json.dumps(line).encode() for line in lines))
-    return Batch.objects.get(batch_id=made["id"])
-
-
-def advance(job: Batch, after: timedelta = timedelta(0)) -> Handover:
-    """Do a step as a worker does, so long from now."""
-    row = Handover.objects.get(batch_id=job.batch_id)
-    advance_handover(handover_pk=row.pk, ending=threading.Event(), clock=lambda: timezone.now() + after)
-    row.refresh_from_db()
-    return row
-
-
-def completed(line: Line) -> Line:
-    """Answer a request as OpenAI does."""
-    message = {"role": "assistant", "content": f"answer {line['custom_id']}"}
-    usage = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
-    body = {"id": "chatcmpl-1", "model": THEIR_NAME, "choices": [{"message": message}], "usage": usage}
-    return {"status_code": 200, "request_id": "r", "body": body}
-
-
-def failed(status: int, code: str, message: str = "It is wrong.") -> Line:
-    return {"status_code": status, "request_id": "r", "body": {"error": {"message": message, "code": code}}}
-
-
-def claim(job: Batch) -> list[int]:
-    """Return the indexes that a worker of ours gets to run."""
-    lease = leases.acquire_lease(batch_pk=job.pk, worker="ours", now=timezone.now() + timedelta(hours=1))
-    claimed = leases.claim_requests(lease_id=lease, batch_pk=job.pk, limit=100) if lease else []
-    return [request.index for request in claimed]
 
 
 def test_a_batch_runs_at_the_member_and_its_files_are_as_if_it_had_run_here(api_user: ApiUser, member: FakeMember):
@@ -137,7 +92,8 @@ def test_our_workers_run_what_a_member_refuses(api_user: ApiUser, member: FakeMe
 
     row = advance(job)
 
-    assert row.error == f"It answers {status}: This was asked for by the test."
+    rejected = "The remote server rejects the configured API key."
+    assert row.error == (rejected if status == 401 else f"It answers {status}: This was asked for by the test.")
     assert claim(job) == [0]
     if row.state != State.ENDED:
         assert advance(job).state == State.ENDED
@@ -189,7 +145,7 @@ def test_a_worker_that_is_killed_while_it_records_results_leaves_the_rest_to_the
         return next(later)
 
     advance_handover(handover_pk=row.pk, ending=ending, clock=end_after_a_page)
-    assert BatchResult.objects.count() == 1000
+    assert BatchResult.objects.count() == 500
 
     advance(job, timedelta(minutes=20))
 
@@ -243,17 +199,20 @@ def test_two_workers_do_not_advance_one_hand_over_at_once(api_user: ApiUser, mem
     assert member.calls == []
 
 
-def test_a_user_whose_quota_is_used_up_gets_the_error_of_our_workers(
-    api_user: ApiUser, member: FakeMember, settings: Settings
+@pytest.mark.parametrize(("left", "count"), [(0, 1), (100, 3)])
+def test_a_batch_that_may_exceed_a_quota_runs_here_where_it_ends_at_it(
+    api_user: ApiUser, member: FakeMember, settings: Settings, left: int, count: int
 ):
-    job = make_batch(api_user, "a")
-    settings.USER_MONTHLY_TOKEN_LIMIT = 1
+    jobs = [make_batch(api_user, "a", body=BODY | {"max_tokens": 30}) for _ in range(count)]
+    settings.USER_MONTHLY_TOKEN_LIMIT = 5 + left
     usage = Usage(5, 0, 0)
     record_usage(user_id=api_user.user.pk, api_key_id=None, model_id=MODEL, usage=usage, requests=1, now=timezone.now())
 
-    row = advance(job)
+    rows = [advance(job) for job in jobs]
 
-    assert (row.state, claim(job), member.batches) == (State.ENDED, [0], {})
+    assert [row.state for row in rows] == [State.RUNNING] * (count - 1) + [State.ENDED]
+    assert rows[-1].error == "It may exceed a monthly quota, at which our own workers stop."
+    assert (claim(jobs[-1]), len(member.batches)) == ([0], count - 1)
 
 
 @pytest.mark.parametrize(
