@@ -247,6 +247,11 @@ SORTED = {
     "/api/low-stock-products", "/api/products-stock", "/api/category-wise-product", "/api/category-wise-product-sale",
     "/api/attribute-wise-product-sale", "/api/top-rate-product", "/api/top-products", "/api/top-customers",
 }  # fmt: skip
+# Lists that end with `limit`, of which there are no pages.
+WITHOUT_PAGES = {
+    "/api/products/{product}/similar", "/api/category-wise-product", "/api/category-wise-product-sale",
+    "/api/attribute-wise-product-sale", "/api/top-rate-product", "/api/top-products", "/api/top-customers",
+}  # fmt: skip
 # Lists of which there are few rows.
 SMALL = {"/api/report-reasons", "/api/sessions", "/api/shops/{shop}/staff", "/api/shops/{shop}/invitations"}
 # Orders of the largest lists that clients offer.
@@ -299,6 +304,26 @@ def test_c7_a_list_takes_as_many_queries_for_a_thousand_rows_as_for_ten(world: W
     plain, _ = cost(1000)
     assert plain <= MAX_QUERIES
     assert many <= plain + MAX_QUERIES_PER_RELATION * len(relations)
+
+
+def test_c7_the_pages_of_every_list_are_the_list(world: World):
+    wrong = {}
+    for route, (identity, fill) in LISTS.items():
+        fill(10)
+        if route in WITHOUT_PAGES or route == "/api/sessions":  # each request of this test begins a session
+            continue
+
+        def ids(query: str, path: str = route.format(**world.names), identity: str = identity) -> list[Any]:
+            answer = world.request(identity, "GET", f"{path}?{query}")
+            assert answer.status_code == 200, (path, answer.content)
+            body = answer.json()
+            return [row.get("id", row) for row in (body["data"] if isinstance(body, dict) else body)]
+
+        whole = ids("limit=100")
+        pages = [row for page in range(1, len(whole) // 3 + 2) for row in ids(f"limit=3&page={page}")]
+        if pages != whole or len(whole) < 4:
+            wrong[route] = (pages, whole)
+    assert wrong == {}
 
 
 def pages_plan(world: World, identity: str, url: str) -> str:
