@@ -48,8 +48,9 @@ def transport_options(url: str, *, prefix: str, max_seconds: float) -> dict[str,
     """
     if _is_amqp(url):
         timeouts = {"connect_timeout": CONNECT_TIMEOUT_SECONDS, "read_timeout": max_seconds}
-        return {"confirm_publish": True, **timeouts, "write_timeout": max_seconds}
+        return {"max_retries": 0, "confirm_publish": True, **timeouts, "write_timeout": max_seconds}
     return {
+        "max_retries": 0,  # kombu would have the sender of a task wait 6 s for a broker that refuses its connection
         "global_keyprefix": prefix,
         "visibility_timeout": 300,
         "unacked_restore_interval": 5,

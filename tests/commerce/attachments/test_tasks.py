@@ -14,7 +14,7 @@ from PIL import Image
 from pytest_django import Settings
 
 from commerce.attachments.models import Attachment
-from commerce.config.celery import send
+from commerce.config.celery import app, send
 from tests.commerce.attachments.conftest import Upload, database_url, files_in
 from tests.commerce.attachments.samples import image_file
 from tests.commerce.live_server import REPOSITORY
@@ -87,6 +87,7 @@ def test_without_a_broker_sizes_are_made_at_once(upload: Upload, settings: Setti
 
 def test_unreachable_broker_does_not_fail_the_upload(upload: Upload, monkeypatch: pytest.MonkeyPatch):
     unreachable = Celery("unreachable", broker="redis+socket:///nowhere/redis.sock")
+    unreachable.conf.broker_transport_options = app.conf.broker_transport_options
     monkeypatch.setattr("commerce.config.celery.app", unreachable)
 
     response = upload(("large.jpg", image_file("JPEG", 2000, 1500)))
