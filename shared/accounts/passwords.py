@@ -34,7 +34,9 @@ class SingleCoreArgon2PasswordHasher(Argon2PasswordHasher):
 
 
 def hash_password(password: str | None) -> str:
-    """Return the hash to store. For None, return one that no password matches."""
+    """Return the hash to store. For None, return one that no password matches, at once."""
+    if password is None:
+        return make_password(None)
     with _hash_slot():
         return make_password(password)
 

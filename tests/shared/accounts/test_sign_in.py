@@ -17,7 +17,7 @@ from shared.accounts import passwords
 from shared.accounts.authentication import authenticate
 from shared.accounts.models import SignInNetwork, User
 from shared.accounts.roles import Role
-from shared.accounts.services import deactivate_user, sign_in
+from shared.accounts.services import create_user, deactivate_user, sign_in
 from shared.accounts.sign_ins.networks import find_user, network_of, remember_network
 from shared.api.errors import ApiError
 from tests.shared.accounts.conftest import ADDRESS, PASSWORD, CountingHasher, is_accepted, make_user, opens, signed_in
@@ -228,6 +228,24 @@ def test_a7_concurrent_hashes_are_limited_and_other_routes_stay_fast(
         assert time.monotonic() - started < 5
     assert {attempt.result() for attempt in tries} == {401}
     assert (hashes.total, hashes.max_running) == (30, 2)
+
+
+@pytest.mark.django_db
+def test_a_user_without_a_password_waits_for_no_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shared.accounts.passwords._hash_slots", threading.BoundedSemaphore(1))
+    monkeypatch.setattr("shared.accounts.passwords.MAX_WAIT_SECONDS", 0.05)
+    with passwords._hash_slot():
+        user = create_user(email="eve@example.com", name="Eve", password=None, role=Role.STAFF, now=timezone.now())
+    assert not user.has_usable_password()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="An in-memory database stays open.")
+def test_a_sign_in_holds_no_database_connection_while_it_hashes(hashes: type[CountingHasher]) -> None:
+    user, held = make_user(), []
+    hashes.on_hash = staticmethod(lambda: held.append(connection.connection))
+    sign_in(email=user.email, password=PASSWORD, address="192.0.2.1", now=timezone.now())
+    assert held == [None]
 
 
 @pytest.mark.django_db
