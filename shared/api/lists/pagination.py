@@ -1,8 +1,10 @@
 """The two forms of a list: a JSON array, and pages with the keys that the shop's clients read."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any
 
+from django.core.cache.backends.locmem import LocMemCache
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,8 +17,10 @@ MAX_ARRAY_LENGTH = 1000
 MAX_ARRAY_BYTES = 4 * 1024 * 1024
 SIZES_PER_QUERY = 250  # rows whose size is read at once
 TOTAL_HEADER = "X-Total-Count"
-# Counting costs as much as reading: above this number `total` is a minimum, and the next page is still found.
-MAX_EXACT_COUNT = 10_000
+# Counting costs as much as reading. Above the first number `total` is at most a minute old, and above the second one a
+# minimum; the next page is still found.
+MAX_FRESH_COUNT, MAX_EXACT_COUNT = 10_000, 100_000
+_counts = LocMemCache("counts", {"TIMEOUT": 60, "OPTIONS": {"MAX_ENTRIES": 1000}})  # in this process, by SQL
 PAGE_PARAMETER = {
     "name": "page",
     "in": "query",
@@ -64,7 +68,11 @@ PAGE_FIELDS: dict[str, Any] = {
     "per_page": _field("integer", "Maximum number of rows on a page.", 15),
     "prev_page_url": _field("url", "URL of the previous page, or null.", f"{_PAGE_URL}1", is_nullable=True),
     "to": _field("integer", "Position of the last row; null on an empty page.", 15, is_nullable=True),
-    "total": _field("integer", f"Number of rows; exact up to {MAX_EXACT_COUNT}, else at least so many.", 40),
+    "total": _field(
+        "integer",
+        f"Number of rows; at most a minute old above {MAX_FRESH_COUNT}, and a minimum above {MAX_EXACT_COUNT}.",
+        40,
+    ),
 }
 
 
@@ -204,7 +212,11 @@ def _count_rows(queryset: Any, offset: int, found: int, *, is_last: bool) -> int
     """Return the number of all rows, counted up to MAX_EXACT_COUNT. `found` of them begin at `offset`."""
     if is_last or (not offset and not found):
         return offset + found
-    counted: int = queryset.order_by()[: MAX_EXACT_COUNT + 1].count()
+    rows = queryset.order_by()
+    counted: int = rows[: MAX_FRESH_COUNT + 1].count()
+    if counted > MAX_FRESH_COUNT:
+        key = blake2b(repr(rows.query.sql_with_params()).encode()).hexdigest()
+        counted = _counts.get_or_set(key, rows[: MAX_EXACT_COUNT + 1].count)  # type: ignore[assignment]  # never None
     return max(counted, offset + found) if found else counted
 
 

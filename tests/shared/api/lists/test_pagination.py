@@ -1,5 +1,6 @@
 """Pages and JSON arrays."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -14,10 +15,10 @@ from shared.api.lists.pagination import visible_pages
 pytestmark = [pytest.mark.urls("tests.shared.api.lists.list_views"), pytest.mark.usefixtures("neutral_errors")]
 
 
-def make_users(count: int) -> None:
+def make_users(count: int, first: int = 0) -> None:
     User.objects.bulk_create(
         User(email=f"{number}@example.com", name=f"{number:04}", role=Role.CUSTOMER, created_at=timezone.now())
-        for number in range(count)
+        for number in range(first, first + count)
     )
 
 
@@ -116,8 +117,23 @@ def test_every_row_is_on_exactly_one_page(db: None, count: int):
     assert [told["next_page_url"] is None for told in pages] == [False] * (len(pages) - 1) + [True]
 
 
+@pytest.mark.parametrize("direction", ["asc", "desc"])
+def test_every_row_is_on_one_page_where_the_ordered_column_is_equal_or_null(db: None, direction: str):
+    make_users(11)
+    for number in range(0, 11, 3):  # the others have none
+        User.objects.filter(name=f"{number:04}").update(last_login=datetime(2026, 1, 1 + number % 2, tzinfo=UTC))
+    whole = [row["id"] for row in page(orderBy="last_login", sortedBy=direction)["data"]]
+
+    pages = [page(orderBy="last_login", sortedBy=direction, limit=2, page=number)["data"] for number in range(1, 8)]
+
+    assert [row["id"] for rows in pages for row in rows] == whole
+    assert len(set(whole)) == 11
+
+
 def test_counting_stops_and_the_next_page_is_still_found(db: None, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pagination, "MAX_EXACT_COUNT", 5)
+    for name in ("MAX_FRESH_COUNT", "MAX_EXACT_COUNT"):
+        monkeypatch.setattr(pagination, name, 5)
+    pagination._counts.clear()
     make_users(9)
 
     totals, number, told = [], 1, page(limit=2)
@@ -128,6 +144,22 @@ def test_counting_stops_and_the_next_page_is_still_found(db: None, monkeypatch: 
 
     assert totals == [6, 6, 7, 9]
     assert (number, told["total"], len(told["data"])) == (5, 9, 1)
+
+
+def test_the_count_of_many_rows_is_kept_for_a_while_for_each_filter(db: None, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pagination, "MAX_FRESH_COUNT", 5)
+    pagination._counts.clear()
+    make_users(9)
+    assert page(limit=2)["total"] == 9
+
+    User.objects.filter(name="0003").delete()
+    make_users(4, first=20)
+    assert page(limit=2)["total"] == 9
+    assert page(limit=2, search="name:002")["total"] == 5  # few are counted anew
+    assert page(limit=2, search="name:0")["total"] == 12
+    assert page(limit=2, page=6)["total"] == 12  # the last page shows how many there are
+    pagination._counts.clear()
+    assert page(limit=2)["total"] == 12
 
 
 def test_c7_a_page_costs_at_most_two_queries(db: None, django_assert_num_queries: Any):
