@@ -44,8 +44,12 @@ def make_pool(stoa: RunningServer, gpu: MemberProcess, *further: list[str], stat
         *further,
     )
     assert [one.stderr for one in done if one.returncode] == []
+    wait_for_states(stoa, {"local": state, "gpu": "ready"})
+
+
+def wait_for_states(stoa: RunningServer, states: dict[str, str]) -> None:
     until = time.monotonic() + 60
-    while {one["name"]: one["state"] for one in members(stoa)} != {"local": state, "gpu": "ready"}:
+    while not states.items() <= {one["name"]: one["state"] for one in members(stoa)}.items():
         assert time.monotonic() < until
         time.sleep(0.1)
 
@@ -176,6 +180,7 @@ def test_requests_wait_at_the_local_model_if_no_other_server_works(stoa: Running
         assert asyncio.run(scenario()) == [LOCAL] * (MAX_WAITING + 3)
     finally:
         gpu.start()
+        wait_for_states(stoa, {"gpu": "ready"})
 
 
 def test_a_local_member_may_have_replicas(stoa: RunningServer):
@@ -219,9 +224,7 @@ def test_a_drained_local_member_gets_no_requests(stoa: RunningServer):
     load(stoa)
     [drained] = run_commands(stoa.environment, ["pools", "drain", MODEL, "local"])
     assert drained.returncode == 0, drained.stderr
-    until = time.monotonic() + 60
-    while {one["name"]: one["state"] for one in members(stoa)}["local"] != "draining":
-        assert time.monotonic() < until
+    wait_for_states(stoa, {"local": "draining"})
     assert asyncio.run(ask_once(stoa)) == REMOTE
 
 

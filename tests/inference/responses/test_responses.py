@@ -7,6 +7,7 @@ from typing import Any
 import openai
 import pytest
 
+from inference.usage.metering import WRITE_INTERVAL_SECONDS
 from tests.inference.batches.workers import RunningWorker, running_worker
 from tests.inference.running_server import RunningServer
 
@@ -234,7 +235,12 @@ def test_a_background_response_that_is_cancelled_costs_what_it_used(
         total = stoa.get("/usage", role="STAFF").json()["total"]
         return total["requests"], total["completion_tokens"]
 
-    client, before = client_of(stoa, "STAFF"), used()
+    before = used()
+    time.sleep(2 * WRITE_INTERVAL_SECONDS)
+    while (now := used()) != before:  # earlier tests' usage is still being written
+        before = now
+        time.sleep(2 * WRITE_INTERVAL_SECONDS)
+    client = client_of(stoa, "STAFF")
     stream = client.responses.create(
         model="talker", input="speak", background=True, stream=True, max_output_tokens=5000
     )
