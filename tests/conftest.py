@@ -5,7 +5,11 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.migrated_database import django_db_keepdb, django_db_modify_db_settings  # noqa: F401
+from tests.migrated_database import (  # noqa: F401
+    django_db_keepdb,
+    django_db_modify_db_settings,
+    django_db_setup,
+)
 from tests.once_per_run import pytest_configure, pytest_unconfigure  # noqa: F401
 from tests.running_stoa import stoa  # noqa: F401
 

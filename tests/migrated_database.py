@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -31,6 +32,16 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: N
 def django_db_keepdb() -> bool:
     """Let Django use the copied file. Overrides pytest-django's fixture."""
     return not is_postgresql()
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """End the sessions that threads of tests have left, before the database is dropped. Extends pytest-django's."""
+    yield
+    if is_postgresql():
+        others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+        with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:
+            connection.execute(others, [settings.DATABASES["default"]["NAME"]])
 
 
 def migrate_once() -> None:
