@@ -3,7 +3,7 @@
 import pytest
 
 from commerce.attributes.models import AttributeValue
-from commerce.catalog.models import Product
+from commerce.catalog.models import Product, ProductValue
 from commerce.descriptions.writer import MAX_PROPOSED_KEYWORDS, propose_keywords
 from commerce.shops.models import Shop
 from tests.commerce.attributes.conftest import make_attribute
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 def add_values(product: Product, attribute: str, *values: str, language: str = "en") -> None:
     items = [{"value": value, "meta": ""} for value in values]
     made = make_attribute(product.shop, attribute, values=items, language=language)
-    product.attribute_values.add(*made.values.order_by("pk"))
+    ProductValue.objects.bulk_create(ProductValue(product=product, value=one) for one in made.values.order_by("pk"))
 
 
 @pytest.fixture
