@@ -52,7 +52,7 @@ class TooManyLines(Exception):
     """The file has too many lines, most of them empty."""
 
 
-def max_lines(max_requests: int) -> int:
+def max_line_count(max_requests: int) -> int:
     """Return the number of lines that a file may have, empty ones included."""
     return max(MAX_LINES, 2 * max_requests)
 
@@ -96,7 +96,7 @@ def validate_file(chunks: Iterable[bytes], *, endpoint: str, max_requests: int) 
     try:
         _validate_lines(chunks, endpoint, max_requests, report)
     except TooManyLines:
-        message = f"The file must have at most {max_lines(max_requests)} lines, empty ones included."
+        message = f"The file must have at most {max_line_count(max_requests)} lines, empty ones included."
         report.errors.append(OpenAIBatchError("too_many_lines", message))
     if not report.total and not report.errors:
         report.errors.append(OpenAIBatchError("empty_file", "The file has no requests. Send one request on each line."))
@@ -127,7 +127,7 @@ class _InvalidLine(Exception):
 
 def _validate_lines(chunks: Iterable[bytes], endpoint: str, max_requests: int, report: InputFileReport) -> None:
     seen = SeenIds()
-    for number, line in read_lines(chunks, max_lines=max_lines(max_requests)):
+    for number, line in read_lines(chunks, max_lines=max_line_count(max_requests)):
         report.total += 1
         if report.total > max_requests:
             message = f"A batch must have at most {max_requests} requests. Split the file."

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Annotated, Any, TypeVar
 
 import httpx2
@@ -123,15 +123,15 @@ class MemberClient:
                 raise MemberUnavailable("The connection was lost.") from error
 
     def _add_part(self, upload_id: str, part: bytes) -> str:
-        for attempt in range(PART_TRIES):
-            try:
-                files = {"data": ("part", part, "application/octet-stream")}
-                return self._call("POST", f"uploads/{upload_id}/parts", MemberUpload, files=files).id
-            except MemberUnavailable:
-                if attempt == PART_TRIES - 1:
-                    raise
-                time.sleep(2**attempt)
-        raise AssertionError
+        for attempt in range(PART_TRIES - 1):
+            with suppress(MemberUnavailable):
+                return self._send_part(upload_id, part)
+            time.sleep(2**attempt)
+        return self._send_part(upload_id, part)
+
+    def _send_part(self, upload_id: str, part: bytes) -> str:
+        files = {"data": ("part", part, "application/octet-stream")}
+        return self._call("POST", f"uploads/{upload_id}/parts", MemberUpload, files=files).id
 
     def _call(self, method: str, path: str, answer: type[T], **content: Any) -> T:
         with self._open(method, path, **content) as response:
