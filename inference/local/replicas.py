@@ -23,7 +23,8 @@ from inference.local.clients import engine, host
 from inference.remote.health import RemoteHealth
 from inference.remote.streaming import Deadline, StreamFailure
 
-CHECK_SECONDS = 0.5  # the host answers at once, unless it waits for a restart
+CHECK_SECONDS = 5.0
+STATUS_SECONDS = 0.5  # the host answers at once, unless it waits for a restart
 CHECK_INTERVAL_SECONDS = 0.5  # of a replica that failed: small ones are back in a second
 
 R = TypeVar("R")
@@ -136,25 +137,16 @@ class ReplicaClient:
         health = self.health(replica)
         may_differ = health.error is not None or replica.number is None
         if may_differ and health.is_stale and replica not in self._checks:
-            check = self._checks[replica] = asyncio.get_running_loop().create_task(self.check(replica))
+            check = self._checks[replica] = asyncio.get_running_loop().create_task(self.status(replica))
             check.add_done_callback(lambda _: self._checks.pop(replica, None))
 
     async def status(self, replica: LocalReplica) -> RemoteHealth:
-        """Return the health of a replica, as the model host knows it."""
-        return await self.check(replica)
+        """Return the health of a replica, as the model host knows it. A model that restarts is not waited for."""
+        return await self._ask_host(replica, STATUS_SECONDS)
 
     async def check(self, replica: LocalReplica) -> RemoteHealth:
-        """Return the health of a replica, as the model host knows it. A model that restarts is not waited for."""
-        try:
-            async with asyncio.timeout(CHECK_SECONDS):
-                await host().find(replica.id, replica.number)
-        except TimeoutError:
-            self.record_failure(replica, f"{replica.id} is restarting, or the model host is busy.")
-        except EngineError as error:
-            self.record_failure(replica, error.message)
-        else:
-            self._record_success(replica)
-        return self.health(replica)
+        """Return the health of a replica, as the model host knows it. A busy host has some seconds to answer."""
+        return await self._ask_host(replica, CHECK_SECONDS)
 
     def record_failure(self, replica: LocalReplica, reason: str) -> None:
         """Record that a replica does not work, so that others are asked first."""
@@ -178,3 +170,15 @@ class ReplicaClient:
 
     def _record_success(self, replica: LocalReplica) -> None:
         self.health(replica).record_success()
+
+    async def _ask_host(self, replica: LocalReplica, seconds: float) -> RemoteHealth:
+        try:
+            async with asyncio.timeout(seconds):
+                await host().find(replica.id, replica.number)
+        except TimeoutError:
+            self.record_failure(replica, f"{replica.id} is restarting, or the model host is busy.")
+        except EngineError as error:
+            self.record_failure(replica, error.message)
+        else:
+            self._record_success(replica)
+        return self.health(replica)
