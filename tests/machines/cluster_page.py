@@ -135,14 +135,17 @@ class Cluster:
         assert [text for text in expected if text not in compact] == [], printed
 
     def install(self, name: str) -> None:
-        """Put units and the function of the install page on a machine, which shares compiled kernels with the tests."""
+        """Put units and the function of the install page on a machine, which shares compiled kernels with the tests.
+
+        All machines have the same /usr, so the units are in another folder whose units can be masked.
+        """
         machine = self.machines[name]
         compiled = CHECKOUT / "var" / "compiled"
         compiled.mkdir(mode=0o700, parents=True, exist_ok=True)
         machine.run(f"""
             install -d -m 0755 /etc/stoa
             install -d -m 0700 /var/lib/stoa
-            cp deploy/systemd/stoa* /etc/systemd/system/
+            install -D -m 0644 -t /run/systemd/system deploy/systemd/*.service deploy/systemd/*.target
             mkdir /var/lib/stoa/compiled
             mount --bind {compiled} /var/lib/stoa/compiled
         """)
