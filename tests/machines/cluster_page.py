@@ -92,9 +92,9 @@ def commands() -> list[Command]:
 
 def stoa_run() -> tuple[str, str]:
     """Return the install page's function, and the commands that follow it there."""
-    install = (CHECKOUT / "docs" / "operator" / "install.md").read_text()
-    block = next(found["code"] for found in FENCE.finditer(install) if "stoa_run()" in found["code"])
-    function, end, following = re.sub("^   ", "", block, flags=re.MULTILINE).partition('"${@:2}"; }\n')
+    blocks = (block for section in sections(CHECKOUT / "docs" / "operator" / "install.md") for block in section.blocks)
+    code = next(block.code for block in blocks if "stoa_run()" in block.code)
+    function, end, following = code.partition('"${@:2}"; }\n')
     return function + end, following
 
 
