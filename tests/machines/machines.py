@@ -14,6 +14,8 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
+
 from tests.benchmarks.system._machines import NamespacesUnavailable, ip
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -96,8 +98,10 @@ class Machine:
         return "\n".join(f"--- {self.name}: {log.name}\n{log.read_text(errors='replace')[-3000:]}" for log in found)
 
     def end(self) -> None:
-        """Kill every process of the machine."""
-        self._shell.kill()
+        """Kill every process of the machine. They have ended when its shell, the first one of its namespace, has."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for shell in psutil.Process(self._shell.pid).children():
+                shell.kill()
         self._shell.communicate()
 
 
