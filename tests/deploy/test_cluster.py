@@ -3,7 +3,6 @@
 `deploy/run bench cluster` runs the whole page. Here its first step and its pool run, with the model server alone.
 """
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.system._machines import NamespacesUnavailable
+from tests.deploy.programs import needs
 from tests.machines.cluster_page import (
     ADDRESSES,
     CLIENT,
@@ -34,9 +34,6 @@ DATABASE = Path("var/lib/stoa/front.sqlite3")
 @pytest.fixture
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Yield the first machine, with a migrated database and no shop, the third one, and a client with a key."""
-    if missing := [name for name in ("ip", "nginx", "redis-server") if not shutil.which(name, path=SEARCHED)]:
-        reason = f"NOT RUN: {', '.join(missing)} is missing: apt-get install iproute2 nginx-light redis-server"
-        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
     with ExitStack() as running:
         try:
             started = running.enter_context(running_cluster(tmp_path_factory.mktemp("cluster"), "first", "third"))
@@ -58,13 +55,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield started
 
 
-SEARCHED = f"{os.environ.get('PATH', '')}:/usr/sbin"
-
-
 def is_about_the_shop(command: Command) -> bool:
     return "https://shop.example.com" in command.code
 
 
+@needs("nginx", package="nginx-light")
+@needs("redis-server", package="redis-server")
 def test_the_commands_of_two_steps_work_and_a_client_notices_nothing(cluster: Cluster):
     client = [one for one in PAGE if one.step == ONE_MACHINE and one.machine == CLIENT and one.code]
     of_models = [one for one in client if not is_about_the_shop(one)]

@@ -38,6 +38,18 @@ def test_systemd_accepts_the_units(tmp_path: Path):
     assert (verified.returncode, [line for line in verified.stderr.splitlines() if "stoa" in line]) == (0, [])
 
 
+@pytest.mark.skipif(shutil.which("systemctl") is None, reason="NOT RUN: systemd is not installed here")
+def test_the_units_can_be_masked_where_the_install_page_puts_them(tmp_path: Path):
+    page = (REPOSITORY / "docs" / "operator" / "install.md").read_text()
+    [command] = re.findall(r"`([^`\n]*deploy/systemd/[^`\n]*)`, then `systemctl daemon-reload`", page)
+    into_root = re.sub(r" (/\S+)", rf" {tmp_path}\1", command)
+    (tmp_path / "etc" / "systemd" / "system").mkdir(parents=True)
+    subprocess.run(["bash", "-ec", into_root], cwd=REPOSITORY, check=True)
+    names = [name.replace("@.", "@8001.") for name in UNITS]
+    masked = subprocess.run(["systemctl", f"--root={tmp_path}", "mask", *names], capture_output=True, text=True)
+    assert masked.returncode == 0, masked.stderr
+
+
 @pytest.mark.parametrize("name", UNITS)
 def test_a_unit_is_hardened(name: str):
     unit = UNITS[name]

@@ -92,9 +92,9 @@ def commands() -> list[Command]:
 
 def stoa_run() -> tuple[str, str]:
     """Return the install page's function, and the commands that follow it there."""
-    install = (CHECKOUT / "docs" / "operator" / "install.md").read_text()
-    block = next(found["code"] for found in FENCE.finditer(install) if "stoa_run()" in found["code"])
-    function, end, following = re.sub("^   ", "", block, flags=re.MULTILINE).partition('"${@:2}"; }\n')
+    blocks = (block for section in sections(CHECKOUT / "docs" / "operator" / "install.md") for block in section.blocks)
+    code = next(block.code for block in blocks if "stoa_run()" in block.code)
+    function, end, following = code.partition('"${@:2}"; }\n')
     return function + end, following
 
 
@@ -135,14 +135,17 @@ class Cluster:
         assert [text for text in expected if text not in compact] == [], printed
 
     def install(self, name: str) -> None:
-        """Put units and the function of the install page on a machine, which shares compiled kernels with the tests."""
+        """Put units and the function of the install page on a machine, which shares compiled kernels with the tests.
+
+        All machines have the same /usr, so the units are in another folder whose units can be masked.
+        """
         machine = self.machines[name]
         compiled = CHECKOUT / "var" / "compiled"
         compiled.mkdir(mode=0o700, parents=True, exist_ok=True)
         machine.run(f"""
             install -d -m 0755 /etc/stoa
             install -d -m 0700 /var/lib/stoa
-            cp deploy/systemd/stoa* /etc/systemd/system/
+            install -D -m 0644 -t /run/systemd/system deploy/systemd/*.service deploy/systemd/*.target
             mkdir /var/lib/stoa/compiled
             mount --bind {compiled} /var/lib/stoa/compiled
         """)

@@ -14,6 +14,8 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
+
 from tests.benchmarks.system._machines import NamespacesUnavailable, ip
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -38,6 +40,7 @@ mount --rbind {folder}/opt /opt
 ip link set lo up
 useradd --system --non-unique --uid 0 --gid 0 --home-dir /var/lib/stoa stoa
 groupadd --system --non-unique --gid 0 stoa 2>/dev/null || true
+export HOME=/var/lib LC_ALL=C.UTF-8
 export PATH={bin}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin MACHINES={machines}
 unset STOA_HOME DATABASE_URL REDIS_URL DJANGO_SETTINGS_MODULE
 cd /opt/stoa
@@ -64,13 +67,7 @@ class Machine:
             text=True,
         )
         program = " ".join(shlex.quote(str(CHECKOUT / path)) for path in PROGRAM)
-        self.run(
-            PREPARE.format(folder=folder, machines=folder.parent, bin=BIN, program=program, prefix=sys.prefix)
-            + "\n".join(f"export {name}={shlex.quote(value)}" for name, value in self._variables().items())
-        )
-
-    def _variables(self) -> dict[str, str]:
-        return {"HOME": "/var/lib", "LC_ALL": "C.UTF-8"}
+        self.run(PREPARE.format(folder=folder, machines=folder.parent, bin=BIN, program=program, prefix=sys.prefix))
 
     def run(self, commands: str) -> str:
         """Run commands in the machine's shell, and return what they print. Raise AssertionError if one fails."""
@@ -101,8 +98,10 @@ class Machine:
         return "\n".join(f"--- {self.name}: {log.name}\n{log.read_text(errors='replace')[-3000:]}" for log in found)
 
     def end(self) -> None:
-        """Kill every process of the machine."""
-        self._shell.kill()
+        """Kill every process of the machine. They have ended when its shell, the first one of its namespace, has."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for shell in psutil.Process(self._shell.pid).children():
+                shell.kill()
         self._shell.communicate()
 
 

@@ -192,14 +192,14 @@ def main() -> None:
     settings.DESCRIPTIONS_BASE_URL = provider.url("good")
     began = time.perf_counter()
     shop = GrownShop(size)
-    asked = {request.name: request for request in requests(shop.world, depth)}
-    shop.measure(asked, 1, None)  # fills caches
+    all_requests = {request.name: request for request in requests(shop.world, depth)}
+    shop.measure(all_requests, 1, None)  # fills caches
     gc.collect()
     gc.freeze()  # as the server does after its start
     print(json.dumps({"seconds": time.perf_counter() - began}), flush=True)
     for line in sys.stdin:
         given = json.loads(line)
-        print(json.dumps(shop.measure(asked, given["times"], given.get("only"))), flush=True)
+        print(json.dumps(shop.measure(all_requests, given["times"], given.get("only"))), flush=True)
     provider.stop()
 
 

@@ -195,14 +195,13 @@ def measure(count: int, *, is_handed_over: bool) -> None:
     """Print what a batch of so many requests takes beside one of SMALL_COUNT."""
     with tempfile.TemporaryDirectory(prefix="stoa-million-") as name, contextlib.ExitStack() as running:
         folder = Path(name)
-        asked = running.enter_context(running_stoa(folder, count, is_front=False))
+        stoa = running.enter_context(running_stoa(folder, count, is_front=False))
         if is_handed_over:
-            front = running.enter_context(running_stoa(folder, count, is_front=True))
-            add_member(front, asked, folder)
-            asked = front
-        batches = [asked.run(min(SMALL_COUNT, count)), asked.run(count)]
+            member, stoa = stoa, running.enter_context(running_stoa(folder, count, is_front=True))
+            add_member(stoa, member, folder)
+        batches = [stoa.run(min(SMALL_COUNT, count)), stoa.run(count)]
         if is_handed_over:
-            states = query_database(asked.served, "SELECT state || error FROM inference_openai_batches_handover")
+            states = query_database(stoa.served, "SELECT state || error FROM inference_openai_batches_handover")
             if states != ["ended"] * len(batches):
                 raise SystemExit(f"The member did not run them: {states}")
     print("\n" + table(batches))
