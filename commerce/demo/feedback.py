@@ -244,13 +244,14 @@ def _file_reports(random: Random, count: int, now: datetime) -> None:
     questions = list(Question.objects.visible().order_by("id").values_list("pk", "user_id")[: count // 6])
     reporters = list(User.objects.filter(reviews__isnull=False).distinct().order_by("id"))
     reasons = {reason.code: reason for reason in ReportReason.objects.all()}
-    messages = cycle(random.sample(REPORT_MESSAGES, len(REPORT_MESSAGES)))  # so that every reason is there
+    messages = random.sample(REPORT_MESSAGES, len(REPORT_MESSAGES))
+    filed = 0
     kinds = [(ContentKind.REVIEW, one) for one in worst] + [(ContentKind.QUESTION, one) for one in questions]
     for kind, (content_id, author_id) in kinds:
         for reporter in random.sample(reporters, min(len(reporters), random.randint(1, 3))):
             if reporter.pk != author_id:
                 reported_at = now - timedelta(hours=random.random() * 200)
-                message, code = next(messages)
+                message, code = messages[filed % len(messages)]  # so that every reason is there
                 with suppress(ApiError):  # who has reported this before
                     file_report(
                         user=reporter,
@@ -260,3 +261,4 @@ def _file_reports(random: Random, count: int, now: datetime) -> None:
                         reason=reasons.get(code),
                         now=reported_at,
                     )
+                    filed += 1
