@@ -128,11 +128,12 @@ class Pool {
         }
         call_ = [](const void *what, int index, int thread) { (*static_cast<const Work *>(what))(index, thread); };
         what_ = &work;
-        count_ = count;
+        count_.store(count, std::memory_order_relaxed);
         next_.store(0, std::memory_order_relaxed);
         state_.store(OPEN, std::memory_order_release);
         take(0);
-        for (uint32_t open = OPEN; !state_.compare_exchange_weak(open, 0, std::memory_order_acquire); open = OPEN) rest();
+        state_.fetch_and(~OPEN, std::memory_order_relaxed);  // nobody comes any more
+        while (state_.load(std::memory_order_acquire)) rest();
     }
 
   private:
@@ -146,14 +147,18 @@ class Pool {
 #endif
     }
 
+    bool has_work() const { return next_.load(std::memory_order_relaxed) < count_.load(std::memory_order_relaxed); }
+
     void take(int thread) {
-        for (int index; (index = next_.fetch_add(1, std::memory_order_relaxed)) < count_;) call_(what_, index, thread);
+        const int count = count_.load(std::memory_order_relaxed);
+        for (int index; (index = next_.fetch_add(1, std::memory_order_relaxed)) < count;) call_(what_, index, thread);
     }
 
     void help(int id) {
         for (int idle = 0;; idle++) {
             uint32_t state = state_.load(std::memory_order_relaxed);
-            if ((state & OPEN) && state_.compare_exchange_strong(state, state + 1, std::memory_order_acquire)) {
+            if ((state & OPEN) && has_work() &&
+                state_.compare_exchange_strong(state, state + 1, std::memory_order_acquire)) {
                 take(id);
                 state_.fetch_sub(1, std::memory_order_release);
                 idle = 0;
@@ -166,12 +171,11 @@ class Pool {
     }
 
     std::vector<std::thread> helpers_;
-    std::atomic<int> awake_{0}, next_{0};
+    std::atomic<int> awake_{0}, next_{0}, count_{0};
     std::atomic<uint32_t> state_{0};
     std::atomic<bool> ended_{false};
     void (*call_)(const void *, int, int) = nullptr;
     const void *what_ = nullptr;
-    int count_ = 0;
 };
 
 }  // namespace
