@@ -47,6 +47,7 @@ _READ_FEATURES = {
     "gemma2": {"attention.sliding_window", "attn_logit_softcapping", "final_logit_softcapping"},
     "gemma3": {"attention.sliding_window", "final_logit_softcapping"},
     "phi3": {"attention.sliding_window"},
+    "granite": {"attention.scale", "embedding_scale", "logit_scale", "residual_scale"},
 }
 # A file does not say which layers have windows, nor the scale of attention. These are llama.cpp's: one of so many
 # layers attends to all positions, and the largest model, known by its layers, has another scale.
@@ -109,6 +110,8 @@ def _family_settings(header: GGUFHeader, head_dim: int) -> dict[str, Any]:
         has_window = header.values.get(key) or key in header.array_lengths
         window = _size(header, "attention.sliding_window") if has_window else None
         return {"rope_parameters": _rope(header), "sliding_window": window}
+    if architecture == "granite":
+        return {"rope_parameters": _rope(header)} | _granite_scales(header, head_dim)
     if architecture not in _WINDOW_PATTERNS:
         return {"rope_parameters": _rope(header)}
     layers, pattern = _size(header, "block_count"), _WINDOW_PATTERNS[architecture]
@@ -133,6 +136,22 @@ def _family_settings(header: GGUFHeader, head_dim: int) -> dict[str, Any]:
         "rope_parameters": {"full_attention": _rope(header, 1_000_000.0), "sliding_attention": near},
         "sliding_window": _size(header, "attention.sliding_window"),
         "final_logit_softcapping": cap and _positive_number(header, "final_logit_softcapping"),
+    }
+
+
+def _granite_scales(header: GGUFHeader, head_dim: int) -> dict[str, float]:
+    """Return the factors of a Granite model. One that a file leaves out, or gives as 0, has no effect."""
+    if header.values.get("granite.rope.scaling.finetuned", True) is not True:
+        raise ModelLoadFailed("GGUF files of granite without rotary positions are not supported. Use another model.")
+
+    def scale(key: str, default: float = 1.0) -> float:
+        return _positive_number(header, key) if header.values.get(f"granite.{key}", 0) != 0 else default
+
+    return {
+        "attention_multiplier": scale("attention.scale", head_dim**-0.5),
+        "embedding_multiplier": scale("embedding_scale"),
+        "residual_multiplier": scale("residual_scale"),
+        "logits_scaling": scale("logit_scale"),
     }
 
 

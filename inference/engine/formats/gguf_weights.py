@@ -18,7 +18,7 @@ from transformers.integrations.ggml import GGUF_CONFIG_MAPPING
 from transformers.modeling_gguf_pytorch_utils import GGUF_SUPPORTED_ARCHITECTURES, load_gguf_checkpoint
 
 from inference.engine.errors import ModelLoadFailed
-from inference.engine.formats.families import AROUND, BEFORE, FAMILIES
+from inference.engine.formats.families import AFTER, AROUND, BEFORE, FAMILIES
 from inference.engine.formats.gguf_config import ROPE_FREQUENCIES, llama3_rope, read_gguf_config, refuse_features
 from inference.engine.formats.gguf_header import GGUFHeader, GGUFTensor, read_gguf_header
 from inference.engine.formats.inspection import GGUF_FAMILIES
@@ -55,7 +55,9 @@ _NORM_NAMES = {
         "pre_feedforward_layernorm": "ffn_norm",
         "post_feedforward_layernorm": "post_ffw_norm",
     },
+    AFTER: {"post_attention_layernorm": "post_attention_norm", "post_feedforward_layernorm": "post_ffw_norm"},
 }
+_INTERLEAVED = ("llama", "smollm3", "granite")  # the halves of each head of queries and keys take turns
 # Architectures whose scaled positions transformers reads.
 _SCALED_BY_TRANSFORMERS = ("gpt-oss", "gpt_oss")
 
@@ -150,9 +152,9 @@ class GGUFTensors(Mapping[str, Tensor]):
         return torch.frombuffer(content, dtype=torch.uint8)
 
     def _in_order(self, name: str, tensor: Tensor) -> Tensor:
-        """Return a tensor in transformers' order of rows: a Llama's queries and keys have half pairs interleaved."""
+        """Return a tensor in transformers' order of rows."""
         heads = self._heads.get(name.removeprefix("model.layers.").partition(".")[2].rpartition(".")[0])
-        if heads is None or self._header.architecture != "llama":
+        if heads is None or self._header.architecture not in _INTERLEAVED:
             return tensor
         return tensor.view(heads, -1, 2, *tensor.shape[1:]).transpose(1, 2).reshape(tensor.shape)
 

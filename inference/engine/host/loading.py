@@ -54,7 +54,8 @@ logger = logging.getLogger(__name__)
 DEFAULT_CONTEXT = 2048
 CACHE_FOLDER = "loads"  # beside the compiled kernels
 TOKENIZER_ENTRY = "tokenizer"
-GENERIC_TOKENIZERS = ("llama", "qwen2", "qwen3")  # in GGUF files; others have a class of their own
+# In GGUF files; others have a class of their own.
+GENERIC_TOKENIZERS = ("llama", "qwen2", "qwen3", "smollm3", "olmo2", "granite")
 DEQUANTIZED = "The GGUF file's weights were dequantized: see memory_usage_bytes."
 WINDOW = "This architecture is computed up to its sliding window only, which limits the context to"
 USE_INT8 = "Load with quantization int8 to use less memory."

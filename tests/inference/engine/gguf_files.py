@@ -54,6 +54,11 @@ def _write_sizes(writer: gguf.GGUFWriter, config: dict) -> None:
     if config["model_type"] == "gemma2":
         writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
         writer.add_final_logit_softcapping(config["final_logit_softcapping"])
+    if config["model_type"] == "granite":
+        writer.add_attention_scale(config["attention_multiplier"])
+        writer.add_embedding_scale(config["embedding_multiplier"])
+        writer.add_residual_scale(config["residual_multiplier"])
+        writer.add_logit_scale(config["logits_scaling"])
     writer.add_vocab_size(config["vocab_size"])
     writer.add_key_length(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
     if rope["rope_type"] in ("linear", "yarn"):
@@ -100,7 +105,7 @@ def _write_tensors(writer: gguf.GGUFWriter, source: Path, config: dict, form: st
     names = gguf.get_tensor_name_map(architecture, config["num_hidden_layers"])
     for name, tensor in load_file(source / "model.safetensors").items():
         stem, _, kind = name.rpartition(".")
-        if config["model_type"] == "llama" and stem.endswith(("q_proj", "k_proj")):
+        if config["model_type"] in ("llama", "smollm3", "granite") and stem.endswith(("q_proj", "k_proj")):
             heads = config["num_attention_heads" if stem.endswith("q_proj") else "num_key_value_heads"]
             tensor = _interleaved(tensor, heads)
         data = tensor.float().numpy()
@@ -129,7 +134,7 @@ def quantized(data: np.ndarray, kind: gguf.GGMLQuantizationType) -> np.ndarray:
 
 
 def _interleaved(tensor: torch.Tensor, heads: int) -> torch.Tensor:
-    """Rows in the order in which GGUF has a Llama's queries and keys: the two halves of a head in turn."""
+    """Rows in the order in which GGUF has the queries and keys of such a model: the two halves of a head in turn."""
     rows = tensor.reshape(heads, 2, tensor.shape[0] // heads // 2, *tensor.shape[1:])
     return rows.swapaxes(1, 2).reshape(tensor.shape).contiguous()
 

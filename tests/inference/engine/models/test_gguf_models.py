@@ -33,6 +33,7 @@ from tests.inference.engine.tiny_models import byte_tokenizer, causal_config, sa
 
 OPTIONS = LoadOptions(max_sequences=2, context_size=64)
 IDS = list(range(5, 25))
+FAMILIES = ["gemma2", "gemma3_text", "phi3", "smollm3", "olmo2", "granite"]
 
 
 def saved(folder: Path, family: str, *, tied: bool, form: str = "") -> Path:
@@ -59,7 +60,7 @@ def test_an_unquantized_gguf_file_gives_the_logits_of_its_folder(family: str, ti
 
 
 @pytest.mark.parametrize("form", ["F32", "Q8_0"])
-@pytest.mark.parametrize("family", ["gemma2", "gemma3_text", "phi3"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_a_file_of_another_family_gives_the_logits_of_its_folder(family: str, form: str, tmp_path: Path) -> None:
     """Also beyond the window, and with scaled positions and norms that differ from 1."""
     folder = saved_family(tmp_path / "folder", family, form)
@@ -67,7 +68,8 @@ def test_a_file_of_another_family_gives_the_logits_of_its_folder(family: str, fo
     torch.testing.assert_close(logits(file), logits(folder), rtol=1e-3, atol=1e-3)
     model, config = read_gguf(file), AutoConfig.from_pretrained(folder)
     assert isinstance(model.tensors, GGUFTensors)
-    for name in ("layer_types", "sliding_window", "query_pre_attn_scalar", "final_logit_softcapping"):
+    windows = () if family == "smollm3" else ("layer_types", "sliding_window")  # has them only by a setting
+    for name in (*windows, "query_pre_attn_scalar", "final_logit_softcapping", "no_rope_layers"):
         assert getattr(model.config, name, None) == getattr(config, name, None), name
 
 
@@ -75,10 +77,15 @@ def saved_family(folder: Path, family: str, form: str) -> Path:
     """The weights are those that the form has, so that a folder and its file have the same."""
     tokenizer = byte_tokenizer()
     config = causal_config("llama", len(tokenizer)).to_dict() | {"hidden_size": 64, "intermediate_size": 96}
-    config |= {"sliding_window": 6, "model_type": family, "num_hidden_layers": 6 if family == "gemma3_text" else 2}
-    config |= {"head_dim": 16, "tie_word_embeddings": family != "phi3"}
-    if family != "phi3":
+    config |= {"model_type": family, "num_hidden_layers": {"gemma3_text": 6, "smollm3": 4}.get(family, 2)}
+    config |= {"head_dim": 16, "tie_word_embeddings": family not in ("phi3", "olmo2")}
+    if family in ("gemma2", "gemma3_text", "phi3"):
+        config["sliding_window"] = 6
+    if family.startswith("gemma"):
         config["query_pre_attn_scalar"] = 16
+    if family == "granite":
+        config |= {"embedding_multiplier": 3.0, "residual_multiplier": 0.5, "attention_multiplier": 0.2}
+        config["logits_scaling"] = 4.0
     if family == "gemma3_text":
         linear = {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6}
         config["rope_parameters"] = {"full_attention": linear, "sliding_attention": {"rope_type": "default"}}
@@ -101,6 +108,8 @@ def saved_family(folder: Path, family: str, form: str) -> Path:
         ("phi3", "rope.dimension_count", 8, "rope.dimension_count differs"),
         ("gemma3_text", "attention.sliding_window_pattern", 2, "another pattern of windows"),
         ("llama", "attention.sliding_window", 6, "with attention.sliding_window are not supported"),
+        ("olmo2", "attention.sliding_window", 6, "with attention.sliding_window are not supported"),
+        ("granite", "rope.scaling.finetuned", False, "without rotary positions"),
     ],
 )
 def test_a_setting_that_is_not_read_is_refused(
@@ -377,7 +386,7 @@ def test_a_model_in_its_files_own_blocks_is_loaded_without_warning(
     assert (report.kernels, report.warning) == ("compiled", None)
 
 
-@pytest.mark.parametrize("family", ["gemma2", "gemma3_text", "phi3"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_compiled_kernels_compute_with_the_blocks_of_another_family(
     family: str, tmp_path: Path, kernels: ctypes.CDLL
 ) -> None:
