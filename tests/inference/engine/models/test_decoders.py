@@ -227,6 +227,14 @@ def test_the_compiled_step_gives_a_row_the_same_bits_in_any_batch(
     assert torch.equal(alone.run([TokenSpan(4, 59, IDS[59:])])[0], whole[59])
 
 
+def test_many_more_threads_than_cores_hold_no_step_up(folders: dict[str, Path], kernels: ctypes.CDLL) -> None:
+    """Whoever waits for a moment without any helper waits for ever here."""
+    alone, crowded = (opened(folders["llama"], kernels, threads=threads) for threads in (1, 32))
+    for place in range(CONTEXT):
+        spans = [TokenSpan(slot, place, [IDS[place % len(IDS)]]) for slot in range(4)]
+        assert torch.equal(crowded.run(spans), alone.run(spans))
+
+
 def test_keys_and_values_beside_quantized_weights_are_float16_unless_asked_otherwise(
     folders: dict[str, Path], kernels: ctypes.CDLL
 ) -> None:
