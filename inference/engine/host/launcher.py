@@ -11,9 +11,12 @@ import re
 import signal
 import socket
 import threading
+from collections.abc import Callable
+from functools import partial
 from multiprocessing import forkserver
 from multiprocessing.context import ForkServerContext, ForkServerProcess
 
+from inference.engine.core_budget import CoreBudget
 from inference.engine.host.model_process import ModelSpec, run_model
 from inference.engine.ipc import Channel
 from inference.engine.processors import physical_cores
@@ -64,11 +67,19 @@ class StderrTail:
 
 
 class ModelProcess:
-    """A started process. channel: the host's connection to it. ended: resolves with the reason of its end."""
+    """A started process.
 
-    def __init__(self, process: ForkServerProcess, channel: Channel, stderr_tail: StderrTail) -> None:
+    on_end: called once it has ended, however it did.
+    channel: the host's connection to it.
+    ended: resolves with the reason of its end.
+    """
+
+    def __init__(
+        self, process: ForkServerProcess, channel: Channel, stderr_tail: StderrTail, on_end: Callable[[], None]
+    ) -> None:
         self._process = process
         self._stderr_tail = stderr_tail
+        self._on_end = on_end
         self._kill_reason: str | None = None
         self.channel = channel
         self.pid = process.pid
@@ -84,6 +95,7 @@ class ModelProcess:
     def _reap(self) -> None:
         asyncio.get_running_loop().remove_reader(self._process.sentinel)
         self._process.join()
+        self._on_end()
         self.channel.abort()
         stderr = self._stderr_tail.finish()
         reason = self._kill_reason or describe_exit(self._process.exitcode)
@@ -107,6 +119,7 @@ class Launcher:
         os.environ["MODEL_HOST_PID"] = str(os.getpid())  # for fork_server.py
         self._context: ForkServerContext = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["inference.engine.host.fork_server", preload])
+        self._cores = CoreBudget(self._context, physical_cores())
         self._fork_server_pid: int | None = None
         self._warmed_up = self._begin_warm_up()
 
@@ -125,16 +138,18 @@ class Launcher:
     async def _start(self, spec: ModelSpec) -> ModelProcess:
         host_end, model_end = socket.socketpair()
         stderr_source, stderr = socket.socketpair()
-        process = self._context.Process(target=run_model, args=(spec, model_end, stderr), daemon=True)
+        share = self._cores.open_share()
+        process = self._context.Process(target=run_model, args=(spec, model_end, stderr, share), daemon=True)
         try:
             with model_end, stderr:
                 process.start()
         except BaseException:
             host_end.close()
             stderr_source.close()
+            self._cores.close_share(share)
             raise
         channel = Channel(*await asyncio.open_unix_connection(sock=host_end))
-        return ModelProcess(process, channel, StderrTail(stderr_source))
+        return ModelProcess(process, channel, StderrTail(stderr_source), partial(self._cores.close_share, share))
 
     def _begin_warm_up(self) -> asyncio.Future[None]:
         """Start a process that does nothing, in a thread: it waits for the fork server's imports.

@@ -43,7 +43,6 @@ from inference.engine.models.layers.linear import packs
 from inference.engine.models.llama_decoder import LlamaDecoder
 from inference.engine.models.native_decoder import NativeDecoder
 from inference.engine.models.packing import pack_linears
-from inference.engine.models.transformers_decoder import TransformersDecoder
 from inference.engine.outputs import GenerationOutput
 from inference.engine.processors import physical_cores
 from inference.engine.scheduling import Engine
@@ -217,8 +216,6 @@ def _load_causal(
     limits = [*_limits(config, has_windows=has_windows), *_rope_limits(config)]
     context_size, clamped = _context_size(load.options, limits)
     decoder = open_decoder(source, load.options, context_size, load.cache, load.adapter)
-    if isinstance(decoder, TransformersDecoder):
-        torch.set_num_threads(load.threads)  # others have measured theirs
     engine = Engine(
         decoder=decoder,
         tokenizer=tokenizer,

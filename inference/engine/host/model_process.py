@@ -14,6 +14,7 @@ from typing import cast
 
 import msgspec
 
+from inference.engine.core_budget import CoreShare, join_budget
 from inference.engine.errors import EngineError, ModelLoadFailed
 from inference.engine.external import SOCKET_VARIABLE
 from inference.engine.host.logs import start_logging
@@ -49,8 +50,9 @@ def die_with_parent(signum: signal.Signals) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signum), 0, 0, 0)
 
 
-def run_model(spec: ModelSpec, host: socket.socket, stderr: socket.socket) -> None:
+def run_model(spec: ModelSpec, host: socket.socket, stderr: socket.socket, cores: CoreShare | None) -> None:
     """Run a model process to its end. host: connection to the host."""
+    join_budget(cores)
     os.environ.update({SOCKET_VARIABLE: spec.socket, **dict(spec.environment)})
     os.dup2(stderr.fileno(), 2)
     stderr.close()

@@ -202,14 +202,14 @@ class Replica:
 
 
 def replica_environment(number: int, options: LoadOptions) -> dict[str, str]:
-    """Return the variables of one of several replicas: its share of the cores, and its own of several GPUs.
+    """Return the variables of one of several replicas: its part of the cores, and its own of several GPUs.
 
-    With more replicas than GPUs, some share one. A replica that uses no GPU has none of its own.
+    With more replicas than GPUs, some share one. Replicas of Stoa's engine on the CPU have none: see `CoreBudget`.
     """
-    if options.replicas == 1:
+    if options.replicas == 1 or not (options.gpu_layers or options.engine != STOA):
         return {}
     variables = {THREADS_VARIABLE: str(max(1, physical_cores() // options.replicas))}
-    devices = gpu_devices() if options.gpu_layers or options.engine != STOA else []
+    devices = gpu_devices()
     if len(devices) > 1:
         engine_options = dict(options.engine_options)
         count = next((int(engine_options[name]) for name in DEVICE_OPTIONS if name in engine_options), 1)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
+from inference.engine.core_budget import release_cores, take_cores
 from inference.engine.errors import ContextLengthExceeded, InferenceFailed, InvalidRequest
 from inference.engine.outputs import TokenizationResult
 from inference.engine.requests import TokenizationRequest
@@ -55,7 +56,7 @@ class Encoder:
 
     Each core runs a batch of its own while there are several: two cores with one batch each compute 1.3 to 1.6 times as
     many texts as with one batch together, whose threads wait for each other at each operation. A single batch has all
-    cores.
+    cores. While other models are busy, all cores are this model's share of them.
 
     length_multiple: batches are padded to a multiple of it. With `LENGTH_STEP`, sums over the tokens of a text have
         the same order in each batch, so that a text's row with int8 weights is the same to the last bit.
@@ -160,12 +161,18 @@ class Encoder:
     def _next_batch(self) -> list[tuple[_EncoderJob, int]]:
         """Return the longest text of the next job in turn, with the longest texts of all jobs up to its length.
 
-        Set the threads of this batch: all if no other batch runs or waits, and it may have more than one.
+        Return none if no text waits, or other batches use this model's share of the cores. Set the threads of this
+        batch: all if no other batch runs or waits, and it may have more than one.
         """
         with self._lock:
             self._drop_cancelled()
             first = next((job for job in self._jobs if job.pending), None)
             if first is None:
+                if not self._running:
+                    release_cores()
+                return []
+            threads = take_cores(self._wanted_threads())
+            if self._running >= threads:
                 return []
             self._jobs.remove(first)
             self._jobs.append(first)
@@ -175,9 +182,15 @@ class Encoder:
             while len(batch) < size and (job := self._longest_within(longest)):
                 batch.append((job, job.pending.pop()))
             self._running += 1
-            is_alone = self._running == 1 and not any(job.pending for job in self._jobs) and not first.one_core
-        torch.set_num_threads(self._threads if is_alone else 1)
+            waits = any(job.pending for job in self._jobs)
+            is_alone = self._running == 1 and not waits and not first.one_core
+            if waits and self._running < threads:  # the share may have grown
+                self._runners.submit(self._run_batches)
+        torch.set_num_threads(threads if is_alone else 1)
         return batch
+
+    def _wanted_threads(self) -> int:
+        return min(self._threads, sum(1 if job.one_core else self._threads for job in self._jobs))
 
     def _drop_cancelled(self) -> None:
         for job in [job for job in self._jobs if job.cancelled.is_set()]:

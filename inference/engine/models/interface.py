@@ -40,6 +40,14 @@ class Decoder(Protocol):
     """A causal model with a KV cache in slots. Not thread-safe, but for `cache_bytes`."""
 
     @property
+    def threads(self) -> int:
+        """Return the number of threads for which a step is fastest, or 0 if a GPU computes it.
+
+        Steps use as many as torch does on the calling thread.
+        """
+        ...
+
+    @property
     def cache_bytes(self) -> int:
         """Return the memory that the cache takes now."""
         ...

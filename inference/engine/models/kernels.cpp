@@ -106,23 +106,25 @@ class Pool {
 
     ~Pool() {
         ended_ = true;
-        begin();
+        begin(int(helpers_.size()) + 1);
         for (auto &helper : helpers_) helper.join();
     }
 
-    void begin() {
-        if (helpers_.empty()) return;
-        awake_.store(1, std::memory_order_release);
+    // Wakes helpers: so many threads work, the caller among them.
+    void begin(int threads) {
+        threads_ = std::clamp(threads, 1, int(helpers_.size()) + 1);
+        if (threads_ == 1) return;
+        awake_.store(threads_, std::memory_order_release);
         awake_.notify_all();
     }
 
     void end() { awake_.store(0, std::memory_order_release); }
 
-    int threads() const { return int(helpers_.size()) + 1; }
+    int threads() const { return threads_; }
 
     // work(index, thread) for every index below `count`.
     template <class Work> void each(int count, const Work &work) {
-        if (count <= 1 || helpers_.empty()) {
+        if (count <= 1 || threads_ == 1) {
             for (int index = 0; index < count; index++) work(index, 0);
             return;
         }
@@ -156,6 +158,12 @@ class Pool {
 
     void help(int id) {
         for (int idle = 0;; idle++) {
+            const int awake = awake_.load(std::memory_order_acquire);
+            if (id >= awake) {
+                awake_.wait(awake, std::memory_order_acquire);
+                continue;
+            }
+            if (ended_) return;
             uint32_t state = state_.load(std::memory_order_relaxed);
             if ((state & OPEN) && has_work() &&
                 state_.compare_exchange_strong(state, state + 1, std::memory_order_acquire)) {
@@ -163,15 +171,14 @@ class Pool {
                 state_.fetch_sub(1, std::memory_order_release);
                 idle = 0;
             }
-            if (!awake_.load(std::memory_order_acquire)) awake_.wait(0, std::memory_order_acquire);
-            if (ended_) return;
             if (idle > 2000) std::this_thread::yield();
             rest();
         }
     }
 
     std::vector<std::thread> helpers_;
-    std::atomic<int> awake_{0}, next_{0}, count_{0};
+    int threads_ = 1;
+    std::atomic<int> awake_{0}, next_{0}, count_{0};  // awake: threads of the step, 0 between steps
     std::atomic<uint32_t> state_{0};
     std::atomic<bool> ended_{false};
     void (*call_)(const void *, int, int) = nullptr;
@@ -226,7 +233,7 @@ struct Model {
 
 // `groups` are rows of one slot that follow each other, at most QUERIES queries of a key head together.
 struct Step {
-    int32_t rows, groups, wanted, unused;
+    int32_t rows, groups, wanted, threads;
     const int32_t *tokens, *slots, *positions, *group_first, *group_rows, *wanted_rows;
     float *logits;            // [wanted][vocabulary rounded up]
 };
@@ -730,7 +737,7 @@ struct Runner {
     long context() const { return up(model.context, W); }
 
     void run(const Step &step) {
-        pool.begin();
+        pool.begin(step.threads);
         grow(stream, step.rows * hidden());
         grow(states, step.rows * wide());
         grow(attended, step.rows * joined());

@@ -29,16 +29,19 @@ class LlamaDecoder:
         *,
         slots: int,
         context_size: int,
+        threads: int = 0,
         record: RecordStep | None = None,
         make_stack: MakeStack | None = None,
     ) -> None:
         """Allocate weights and cache.
 
+        threads: see `Decoder`.
         record: recorder of decode steps on the last layer's device, or None.
         make_stack: makes the stack of the layers on the last layer's device; None is one of torch's operations.
         """
         of = self._of = checkpoint.architecture
         self._context = context_size
+        self.threads = threads
         self.gpu_layers = sum(placement.device != CPU for placement in placements)
         self._rotations = {rope: _rotations(rope, context_size) for rope in of.ropes if rope}
         last = placements[-1]

@@ -131,6 +131,7 @@ def make_decoder(
             placements(checkpoint.architecture.layers, on_gpu, options),
             slots=slots,
             context_size=context_size,
+            threads=0 if on_gpu else kernels.threads,
             record=GraphRecorder() if on_gpu else None,
             make_stack=_fused_stack(checkpoint, options, slots=slots, context_size=context_size) if on_gpu else None,
         )
@@ -217,8 +218,7 @@ def fastest_kernels(sample: Checkpoint, options: LoadOptions, choices: Sequence[
 
 def _mean_seconds(sample: Checkpoint, options: LoadOptions, kernels: Kernels) -> float:
     """Return the geometric mean of the shortest times. Other work on the machine only lengthens a time."""
-    if kernels.compiled is None:
-        torch.set_num_threads(kernels.threads)
+    torch.set_num_threads(kernels.threads)
     decoder = make_decoder(sample, options, kernels, slots=max(MEASURED_ROWS), context_size=MEASURED_CONTEXT)
     shortest = [_min_seconds(decoder, rows) for rows in MEASURED_ROWS]
     return math.prod(shortest) ** (1 / len(shortest))

@@ -58,7 +58,7 @@ class _ModelStruct(ctypes.Structure):
 
 class _StepStruct(ctypes.Structure):
     _fields_ = (
-        *((name, c_int32) for name in ("rows", "groups", "wanted", "unused")),
+        *((name, c_int32) for name in ("rows", "groups", "wanted", "threads")),
         *((name, c_void_p) for name in ("tokens", "slots", "positions", "group_first", "group_rows", "wanted_rows")),
         ("logits", c_void_p),
     )
@@ -68,6 +68,7 @@ class NativeDecoder:
     """A `Decoder` with compiled kernels. They keep the weights of bfloat16 files and widen them exactly.
 
     dtype: torch.bfloat16 rounds other weights, torch.int8 quantizes all, torch.float32 keeps them.
+    threads: the most that a step uses. It uses as many as torch does on the calling thread.
     keeps_blocks: matrices that a GGUF file has in `BLOCK_KINDS` stay so, with any type.
     cache_dtype: of keys and values, torch.float32 or torch.float16.
     multiplies_pairs: bfloat16 weights, if `dtype` is bfloat16, are multiplied by rows rounded to bfloat16, two at once.
@@ -96,6 +97,7 @@ class NativeDecoder:
         self._kinds = BLOCK_KINDS if keeps_blocks else {}
         self._of = checkpoint.architecture
         self._slots = slots
+        self.threads = threads
         self._kernels = _typed(kernels)
         self._width = int(kernels.vector_width())
         self._dtype = dtype
@@ -161,7 +163,9 @@ class NativeDecoder:
             self._logits = torch.empty(len(logit_rows), self._logits.shape[1])
         arrays = (tokens, slots, positions, firsts, counts, logit_rows)
         pointers = [values.buffer_info()[0] for values in arrays]
-        step = _StepStruct(len(tokens), len(firsts), len(logit_rows), 0, *pointers, self._logits.data_ptr())
+        step = _StepStruct(
+            len(tokens), len(firsts), len(logit_rows), torch.get_num_threads(), *pointers, self._logits.data_ptr()
+        )
         self._kernels.run_step(self._runner, ctypes.byref(step))
         return self._logits[: len(logit_rows), : self._of.vocabulary]
 

@@ -11,6 +11,7 @@ from inference.engine.models.architecture import FULL, SLIDING
 from inference.engine.models.interface import TokenSpan
 from inference.engine.models.kv_cache import SlotCache, SpanView
 from inference.engine.models.packing import PackedModule
+from inference.engine.processors import physical_cores
 
 
 class TransformersDecoder:
@@ -29,6 +30,7 @@ class TransformersDecoder:
         self._window: int = (model.config.model_type in WINDOWED_TYPES and getattr(text, "sliding_window", None)) or 0
         self._has_types = hasattr(type(text), "layer_types")  # a setting of another class's has no effect
         self.gpu_layers: int = 0 if self._device.type == "cpu" else text.num_hidden_layers
+        self.threads = physical_cores() if self._device.type == "cpu" else 0
         self.cache_dtype = str(model.dtype).removeprefix("torch.")
 
     @property

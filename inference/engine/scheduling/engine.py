@@ -10,6 +10,7 @@ from concurrent.futures import Future
 import msgspec
 import torch
 
+from inference.engine.core_budget import release_cores, take_cores
 from inference.engine.errors import EngineOverloaded, InferenceFailed
 from inference.engine.model_status import EngineStats, LoadOptions
 from inference.engine.models import Decoder
@@ -203,7 +204,9 @@ class Engine:
     def _schedule(self) -> StepPlan | None:
         """Wait for work, end cancelled and expired requests, and plan a step. Return None when the engine stops."""
         with self._wake:
-            self._wake.wait_for(self._has_work)
+            if not self._has_work():
+                release_cores()
+                self._wake.wait_for(self._has_work)
             make, self._make_next_decoder = self._make_next_decoder, None
         if make and not self._stopping:
             self._replace_decoder(make)
@@ -218,7 +221,15 @@ class Engine:
             self._emit(outputs)
         return plan
 
+    def _share_cores(self) -> None:
+        """Set the number of threads of the next step: fewer while other models are busy."""
+        if self._decoder.threads:
+            threads = take_cores(self._decoder.threads)
+            if threads != torch.get_num_threads():
+                torch.set_num_threads(threads)
+
     def _step(self, plan: StepPlan) -> Iterable[GenerationOutput]:
+        self._share_cores()
         for sequence, slot in plan.preempted:
             if not isinstance(sequence.output_processor, AnswerProcessor):
                 self._preempted[sequence] = self._sampler.preempt(slot)

@@ -77,6 +77,7 @@ class ScriptedDecoder:
     """A decoder without a model: `script`, repeated, is the best continuation of every prompt."""
 
     cache_bytes = 0
+    threads = 0
 
     def __init__(self, script: list[int], vocabulary: int, pause: float = 0.0) -> None:
         self._script = script
@@ -131,6 +132,7 @@ class RememberingDecoder:
     """
 
     cache_bytes = 0
+    threads = 0
 
     def __init__(self, vocabulary: int, pause: float = 0.0) -> None:
         self._vocabulary = vocabulary

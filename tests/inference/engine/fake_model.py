@@ -12,7 +12,7 @@ The prompt selects the generation:
 * `shout`: 64 KiB per token. `silence`: no token until the timeout.
 * A last message `call` with tools: a call of the first tool, in two pieces.
 * `introduce`: user and parameters. `whence`: the traceparent. `repeat ...`: the rest of the prompt.
-* `where...`: the process's id, its GPUs and its threads.
+* `where...`: the process's id, its GPUs and its threads. `cores`: how many of 8 threads it may use.
 
 The text `slow` takes a second to tokenize, also as a prompt. The text `for ever` is embedded until it is cancelled.
 """
@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from math import log
 from pathlib import Path
 
+from inference.engine.core_budget import release_cores, take_cores
 from inference.engine.errors import ContextLengthExceeded, EngineOverloaded, InvalidRequest, ModelLoadFailed
 from inference.engine.model_status import EngineStats, LoadOptions, LoadReport
 from inference.engine.outputs import (
@@ -153,6 +154,8 @@ class FakeEngine:
     def _loop(self) -> None:
         while not self._stopping.wait(STEP_SECONDS):
             with self._lock:
+                if not self._speeches:
+                    release_cores()
                 speeches = list(self._speeches.values())[: self._slots]
                 outputs = [output for speech in speeches for output in self._speak(speech)]
             if outputs:
@@ -235,6 +238,8 @@ def _word(request: GenerationRequest, index: int) -> str:
         return f"{request.user} n={request.n} timeout={request.timeout} priority={request.priority} "
     if request.prompt and request.prompt.startswith("where"):
         return f"{os.getpid()} {os.environ.get('CUDA_VISIBLE_DEVICES')} {os.environ.get('OMP_NUM_THREADS')} "
+    if request.prompt == "cores":
+        return f"{take_cores(8)} "
     if request.prompt == "whence":
         return str(request.traceparent)
     if request.prompt and request.prompt.startswith("repeat "):

@@ -65,8 +65,9 @@ class RunningHost:
         return status.pid
 
 
-def start_host(run_dir: Path, policy: HostOptions = POLICY) -> subprocess.Popen[str]:
-    return start_program(_PROGRAM, str(run_dir), msgspec.json.encode(policy).decode())
+def start_host(run_dir: Path, policy: HostOptions = POLICY, *, before: str = "") -> subprocess.Popen[str]:
+    """Start a host with the fake model. before: statements that it executes first."""
+    return start_program(before + _PROGRAM, str(run_dir), msgspec.json.encode(policy).decode())
 
 
 def start_real_host(run_dir: Path) -> subprocess.Popen[str]:

@@ -298,9 +298,11 @@ def test_a_replica_of_an_engine_that_shards_has_several_gpus(monkeypatch: pytest
     assert devices == ["0,1", "2,3"]
 
 
-def test_a_replica_that_uses_no_gpu_has_none_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replica_on_the_cpu_has_no_gpu_of_its_own_and_no_fixed_part_of_the_cores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    assert "CUDA_VISIBLE_DEVICES" not in replica_environment(0, TWO)
+    assert replica_environment(0, TWO) == {}
 
 
 def test_one_replica_keeps_the_environment_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:

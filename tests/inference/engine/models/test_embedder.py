@@ -6,6 +6,8 @@ import shutil
 import time
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from itertools import count
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from threading import Barrier, Event, Lock
@@ -17,6 +19,8 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModel, AutoTokenizer, RobertaConfig
 
 from inference.builtin.corpus.examples import draw_pair
+from inference.engine import core_budget
+from inference.engine.core_budget import CoreBudget
 from inference.engine.errors import ContextLengthExceeded, InferenceFailed, InvalidRequest, ModelLoadFailed
 from inference.engine.host.loading import load_model
 from inference.engine.model_status import LoadOptions
@@ -162,6 +166,37 @@ def test_batches_that_fail_at_once_fail_their_request_once(
             embed(embedder, *["lamp"] * 64)
     assert (embedder.waiting, embedder._running) == (0, 0)
     np.testing.assert_allclose(embed(embedder, *TEXTS), whole, atol=1e-5)
+
+
+def test_an_encoder_uses_its_share_of_the_cores(encoder_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = CoreBudget(get_context("forkserver"), 2)
+    own, other = budget.open_share(), budget.open_share()
+    assert other is not None
+    monkeypatch.setattr(core_budget, "_own_share", own)
+    embedder = load(encoder_folder)
+    run, numbers, alone, at_once = embedder._run, count(1), Lock(), Barrier(2)
+
+    def watched(batch: Sequence[EncodedText]) -> torch.Tensor:
+        number = next(numbers)
+        if number <= 3:  # while the other process is busy, one batch runs at a time
+            assert alone.acquire(blocking=False)
+            rows = run(batch)
+            alone.release()
+            if number == 3:
+                other.release()
+            return rows
+        if number in (5, 6):
+            at_once.wait(timeout=60)
+        return run(batch)
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor(2) as runners:
+        patch.setattr(embedder, "_runners", runners)  # as on two cores
+        patch.setattr(embedder, "_threads", 2)
+        patch.setattr(embedder, "_run", watched)
+        other.take(2)
+        embed(embedder, *["lamp"] * 640)
+    assert next(numbers) > 6
+    assert other.take(2) == 2  # the encoder has no work
 
 
 def test_a_request_on_one_core_never_has_two(encoder_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,8 @@ END_LOGIT = -1.5  # about 3 % of the probability: some texts end early and some 
 class ZipfDecoder:
     """A decoder with the same logits everywhere: token probabilities fall with their rank, as in natural text."""
 
+    threads = 0
+
     def __init__(self) -> None:
         first = [*TOKENIZER.encode("\n"), 100]
         ranked = [*first, *(token for token in range(len(TOKENIZER)) if token not in first)]
