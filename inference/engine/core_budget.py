@@ -13,18 +13,18 @@ MAX_DEMAND = 255  # of a byte
 class CoreShare:
     """A process's share of the cores. index: of its byte in `demands`."""
 
-    demands: "ctypes.Array[ctypes.c_char]"
+    demands: "ctypes.Array[ctypes.c_ubyte]"
     index: int
     cores: int
 
     def take(self, threads: int) -> int:
         """Return how many of its threads this process may use for its next step. It is busy until `release`."""
-        self.demands[self.index] = min(threads, MAX_DEMAND)  # type: ignore[assignment]
-        return fair_threads(threads, self.demands.raw.translate(None, b"\0"), self.cores)
+        self.demands[self.index] = min(threads, MAX_DEMAND)
+        return fair_threads(threads, bytes(self.demands).translate(None, b"\0"), self.cores)
 
     def release(self) -> None:
         """Leave the cores to the other processes while this one has no work."""
-        self.demands[self.index] = 0  # type: ignore[assignment]
+        self.demands[self.index] = 0
 
 
 class CoreBudget:
@@ -36,7 +36,7 @@ class CoreBudget:
 
     def __init__(self, context: BaseContext, cores: int) -> None:
         self._cores = cores
-        self._demands = context.RawArray(ctypes.c_char, MAX_PROCESSES)
+        self._demands = context.RawArray(ctypes.c_ubyte, MAX_PROCESSES)
         self._free = set(range(MAX_PROCESSES))
 
     def open_share(self) -> CoreShare | None:
