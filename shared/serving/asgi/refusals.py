@@ -36,7 +36,7 @@ class RefusalPacer:
             self._due.popitem(last=False)
 
     async def hold(self, client: str) -> float:
-        """Wait while the client is in debt; return the seconds. A request that waits holds no thread and no database connection."""
+        """Wait while the client is in debt; return the seconds. Who waits holds no thread and no connection."""
         wait = self._due.get(client, 0.0) - time.monotonic() - BURST / PER_SECOND
         if wait <= 0:
             return 0.0
