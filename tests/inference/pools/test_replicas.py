@@ -49,13 +49,13 @@ async def test_the_error_of_a_loaded_replica_counts_and_not_that_another_one_res
         await client.close()
 
 
-async def test_a_check_does_not_wait_for_a_model_that_restarts(host: RunningHost):
+async def test_the_status_does_not_wait_for_a_model_that_restarts(host: RunningHost):
     await host.commands.load("m", host.folder("slow"))
     client, whole_model = ReplicaClient(), LocalReplica("m", None)
     assert (await client.check(whole_model)).error is None
     os.kill(await host.pid("m"), signal.SIGKILL)
     await eventually_in_state(host.commands, "m", ModelState.LOADING)
-    assert "restarting" in str((await client.check(whole_model)).error)
+    assert "restarting" in str((await client.status(whole_model)).error)
     await client.close()
 
 
