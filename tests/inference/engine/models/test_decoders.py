@@ -230,7 +230,7 @@ def test_the_compiled_step_gives_a_row_the_same_bits_in_any_batch(
 
 
 def test_many_more_threads_than_cores_hold_no_step_up(folders: dict[str, Path], kernels: ctypes.CDLL) -> None:
-    """Whoever waits for a moment without any helper waits for ever here."""
+    """A caller that waited for a moment without any helper would wait for ever here."""
     alone, crowded = (opened(folders["llama"], kernels, threads=threads) for threads in (1, 32))
     for place in range(CONTEXT):
         spans = [TokenSpan(slot, place, [IDS[place % len(IDS)]]) for slot in range(4)]
