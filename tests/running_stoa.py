@@ -72,10 +72,15 @@ def start_stoa(home: Path, **settings: str) -> RunningStoa:
             start_new_session=True,
         )
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
-    while not info_file.exists():
-        assert process.poll() is None, f"the demo ended: {log.read_text()}"
-        assert time.monotonic() < deadline, f"the demo did not start: {log.read_text()}"
-        time.sleep(0.2)
+    try:
+        while not info_file.exists():
+            assert process.poll() is None, f"the demo ended: {log.read_text()}"
+            assert time.monotonic() < deadline, f"the demo did not start: {log.read_text()}"
+            time.sleep(0.2)
+    except BaseException:  # the time limit of a test among them
+        process.terminate()
+        process.wait(timeout=60)
+        raise
     return RunningStoa(**json.loads(info_file.read_text()), run_dir=home / "var" / "run", process=process)
 
 
