@@ -145,7 +145,9 @@ def _granite_scales(header: GGUFHeader, head_dim: int) -> dict[str, float]:
         raise ModelLoadFailed("GGUF files of granite without rotary positions are not supported. Use another model.")
 
     def scale(key: str, default: float = 1.0) -> float:
-        return _positive_number(header, key) if header.values.get(f"granite.{key}", 0) != 0 else default
+        name = f"granite.{key}"
+        has_effect = name in header.array_lengths or header.values.get(name, 0) != 0
+        return _positive_number(header, key) if has_effect else default
 
     return {
         "attention_multiplier": scale("attention.scale", head_dim**-0.5),
@@ -207,7 +209,7 @@ def _size(header: GGUFHeader, key: str, default: int | None = None) -> int:
 
 def _positive_number(header: GGUFHeader, key: str, default: float | None = None) -> float:
     name = f"{header.architecture}.{key}"
-    value = header.values.get(name, default)
+    value = header.values.get(name, None if name in header.array_lengths else default)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise ModelLoadFailed(f"The header's {name} must be a positive number. Convert the file again.")
     return float(value)

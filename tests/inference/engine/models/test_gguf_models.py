@@ -125,6 +125,19 @@ def test_a_setting_that_is_not_read_is_refused(
         read_gguf(file)
 
 
+@pytest.mark.parametrize(("family", "key"), [("granite", "embedding_scale"), ("gemma2", "final_logit_softcapping")])
+def test_an_array_in_place_of_a_number_is_refused(
+    family: str, key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = save_gguf(saved_family(tmp_path / "folder", family, "F32"), tmp_path / "one.gguf")
+    header = read_gguf_header(file)
+    del header.values[f"{family}.{key}"]
+    header.array_lengths[f"{family}.{key}"] = 2
+    monkeypatch.setattr(gguf_weights, "read_gguf_header", lambda _: header)
+    with pytest.raises(ModelLoadFailed, match=f"{key} must be a positive number"):
+        read_gguf(file)
+
+
 @pytest.mark.parametrize("form", ["Q8_0", "Q4_0", "F16"])
 def test_a_quantized_gguf_file_loses_only_the_precision_of_its_format(form: str, tmp_path: Path) -> None:
     folder = saved(tmp_path / "folder", "llama", tied=False)
