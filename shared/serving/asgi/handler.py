@@ -14,7 +14,11 @@ from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
 from shared.serving.asgi.routes import find_route
-from shared.serving.asgi.threads import is_request_thread_unused, release_request_thread
+from shared.serving.asgi.threads import (
+    ending_when_client_leaves,
+    is_request_thread_unused,
+    release_request_thread,
+)
 from shared.serving.asgi.types import Scope
 
 READING_METHODS = frozenset({"GET", "HEAD"})  # a POST may wait for another with its idempotency key, without a thread
@@ -44,12 +48,15 @@ class ConnectionReleasingHandler(ASGIHandler):
         except RequestAborted:
             return
         try:
-            response = await sync_to_async(self._respond)(scope, body)
+            with ending_when_client_leaves(receive):
+                response = await sync_to_async(self._respond)(scope, body)
             release_request_thread()
             if response.streaming:
                 await self._send_until_disconnected(response, receive, send)
             else:
                 await super().send_response(response, send)
+        except RequestAborted:  # while the request waited for its turn
+            pass
         finally:
             body.close()
 

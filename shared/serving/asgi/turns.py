@@ -5,6 +5,8 @@ client has hardly more than one call at once, and a share of a processor, measur
 """
 
 import asyncio
+import sys
+import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -14,17 +16,46 @@ MAX_RUNNING = 16  # calls of one client at once
 ACTIVE_SECONDS = 1.0  # after a call, in which its client counts as active
 # Before a client's second call beside its first while others are active. Before the third it is twice that.
 PAUSE_SECONDS = 0.1
-SHARE = 1 / 3  # of a processor that a client may use while others are active
+SHARE = 1 / 5  # of a processor that a client may use while others are active
 BURST_SECONDS = 1.0  # of a processor that it may use before its calls wait for its share
 
-Start = Callable[[], object]
+
+class Call:
+    """A call in a thread, which knows how long it has computed there. On macOS it knows when it ends."""
+
+    def __init__(self) -> None:
+        self._clock: int | None = None  # of the thread, while the call runs
+        self._began_at = 0.0
+        self._computed_seconds = 0.0
+
+    def begin(self) -> None:
+        """Note the thread's clock. `begin` and `end` are called in that thread."""
+        self._began_at = time.thread_time()
+        if sys.platform != "darwin":
+            self._clock = time.pthread_getcpuclockid(threading.get_ident())
+
+    def end(self) -> None:
+        self._computed_seconds = time.thread_time() - self._began_at
+        self._clock = None
+
+    @property
+    def computed_seconds(self) -> float:
+        if (clock := self._clock) is not None:
+            try:
+                return time.clock_gettime(clock) - self._began_at
+            except OSError:  # the thread has ended meanwhile
+                pass
+        return self._computed_seconds
+
+
+Start = Callable[[Call], object]
 
 
 @dataclass(eq=False)
 class _Client:
-    """A client's calls that run or wait. paid_at: when its share makes up for what it has used."""
+    """A client's calls that run or wait. paid_at: when its share makes up for what earlier calls have used."""
 
-    running: int = 0
+    running: set[Call] = field(default_factory=set)
     waiting: deque[Start] = field(default_factory=deque)
     started_at: float = 0.0  # the last call
     active_at: float = 0.0
@@ -43,16 +74,15 @@ class ClientTurns:
         self._clients: OrderedDict[str, _Client] = OrderedDict()  # the last active at the end
 
     def enter(self, key: str, start: Start) -> None:
-        """Call `start` at once, or when it is the client's turn. `leave` must follow when what it has begun ends."""
+        """Call `start` with a call, at once or when it is the client's turn. `leave` must follow when that ends."""
         client = self._note_active(key)
         client.waiting.append(start)
         self._start_waiting(client)
 
-    def leave(self, key: str, computed_seconds: float) -> None:
-        """End a call, whose thread has computed for so long."""
+    def leave(self, key: str, call: Call) -> None:
         client = self._note_active(key)
-        client.running -= 1
-        client.paid_at = max(client.paid_at, time.monotonic()) + computed_seconds / SHARE
+        client.running.remove(call)
+        client.paid_at = max(client.paid_at, time.monotonic()) + call.computed_seconds / SHARE
         self._start_waiting(client)
 
     def _note_active(self, key: str) -> _Client:
@@ -69,13 +99,13 @@ class ClientTurns:
         if client.timer:
             client.timer.cancel()
             client.timer = None
-        while client.waiting and client.running < MAX_RUNNING:
+        while client.waiting and len(client.running) < MAX_RUNNING:
             if (pause := self._pause(client)) > 0:
                 client.timer = asyncio.get_running_loop().call_later(pause, self._start_waiting, client)
                 return
-            client.running += 1
+            client.running.add(call := Call())
             client.started_at = time.monotonic()
-            client.waiting.popleft()()
+            client.waiting.popleft()(call)
 
     def _pause(self, client: _Client) -> float:
         """Return the seconds before the client's next call may start."""
@@ -83,5 +113,6 @@ class ClientTurns:
         other = next((other for other in reversed(self._clients.values()) if other is not client), None)
         if other is None or not (other.running or other.active_at > now - ACTIVE_SECONDS):
             return 0.0
-        beside = client.started_at + PAUSE_SECONDS * client.running - now if client.running else 0.0
-        return max(beside, min(ACTIVE_SECONDS, client.paid_at - BURST_SECONDS / SHARE - now))
+        beside = client.started_at + PAUSE_SECONDS * len(client.running) - now if client.running else 0.0
+        used = max(0.0, client.paid_at - now) + sum(call.computed_seconds for call in client.running) / SHARE
+        return max(beside, min(ACTIVE_SECONDS, used - BURST_SECONDS / SHARE))

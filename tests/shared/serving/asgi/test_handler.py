@@ -16,8 +16,9 @@ from pytest_django import Settings
 
 from shared.accounts.models import User
 from shared.request_threads import response_chunks
+from shared.serving.asgi import turns
 from shared.serving.asgi.handler import ConnectionReleasingHandler
-from shared.serving.asgi.threads import ThreadReuseMiddleware
+from shared.serving.asgi.threads import CLIENT_KEY, ThreadReuseMiddleware
 from shared.serving.asgi.types import Event
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -105,6 +106,33 @@ def test_n1_a_reader_that_reads_nothing_holds_neither_connection_nor_thread(open
 
     connection.close()  # this thread's own
     assert asyncio.run(ask()) == (b"000" if url == "/stream" else b"0")
+
+
+def test_a_read_whose_client_leaves_before_its_turn_is_not_computed(
+    opened: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "PAUSE_SECONDS", 60.0)
+
+    async def ask() -> list[Event]:
+        application = ThreadReuseMiddleware(ConnectionReleasingHandler())
+        for client in ("user:1", "user:2"):  # each has a call that runs
+            application._turns.enter(client, lambda call: None)
+        scope = {"type": "http", "method": "GET", "path": "/whole", "query_string": b"", "headers": []}
+        came = iter([{"type": "http.request", "body": b"", "more_body": False}, {"type": "http.disconnect"}])
+        sent: list[Event] = []
+
+        async def receive() -> Event:
+            return next(came)
+
+        async def send(event: Event) -> None:
+            sent.append(event)
+
+        await asyncio.wait_for(application(scope | {CLIENT_KEY: "user:1"}, receive, send), 30)
+        return sent
+
+    connection.close()  # this thread's own
+    assert asyncio.run(ask()) == []
+    assert opened == []
 
 
 async def _eventually(is_so: Any) -> bool:

@@ -160,6 +160,27 @@ def test_beside_others_a_client_that_has_computed_for_its_share_waits(monkeypatc
     serve(scenario)
 
 
+def test_what_a_running_request_has_computed_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "BURST_SECONDS", 0.05)
+    monkeypatch.setattr(turns, "PAUSE_SECONDS", 0.0)
+
+    async def scenario(server: Server) -> None:
+        await server.request(FEW, seconds=0)
+        long = server.request(MANY, seconds=-0.5)
+        await asyncio.sleep(0.2)
+        waiting = server.request(MANY)
+        most = 0
+        while not long.done():
+            await server.request(FEW, seconds=0)
+            most = max(most, server.running[MANY])
+        assert most == 1
+        server.may_end.set()
+        monkeypatch.setattr(turns, "ACTIVE_SECONDS", 0.0)
+        await waiting
+
+    serve(scenario)
+
+
 def test_probes_wait_for_no_turn() -> None:
     async def scenario(server: Server) -> None:
         requests = [server.request(None) for _ in range(MAX_RUNNING + 5)]
