@@ -3,7 +3,6 @@
 A view holds no thread while it waits for the engine. The OpenAPI document is made from what an operation declares.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass
@@ -37,6 +36,7 @@ from shared.accounts.middleware.idempotency import KEY_HEADER, KeyedPost
 from shared.accounts.roles import Permission
 from shared.api.errors import ApiError, problem_response
 from shared.observability.request_id import current_request_id
+from shared.serving.asgi.threads import run_in_turn
 
 WARNINGS_HEADER = "Warnings"  # names the fields of the body that have no effect
 
@@ -154,7 +154,7 @@ class Operation:
             return body_type()
         check_content_type(request)
         if self.body_reader:
-            return await asyncio.to_thread(self.body_reader, raw)
+            return await run_in_turn(self.body_reader, raw)
         return await parse_json_body(raw, self.body_parser or (lambda value: parse_struct(value, body_type)))
 
 

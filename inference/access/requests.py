@@ -12,6 +12,7 @@ from shared.accounts.authentication import Principal, aauthenticate, credential_
 from shared.accounts.roles import Permission
 from shared.api.errors import ApiError
 from shared.api.parsers import MAX_CREDENTIALS_BYTES, parse_json, require_utf8
+from shared.serving.asgi.threads import run_in_turn
 
 BodyParser = Callable[[Mapping[str, Any]], Any]
 BodyReader = Callable[[bytes], Any]
@@ -94,5 +95,5 @@ def check_public_body(raw: bytes) -> None:
 async def parse_json_body(raw: bytes, parser: BodyParser) -> Any:
     """Return what `parser` makes of the JSON, in a thread where parsing takes long."""
     if len(raw) > MAX_INLINE_PARSE_BYTES:
-        return await asyncio.to_thread(lambda: parser(parse_json(raw)))
+        return await run_in_turn(lambda: parser(parse_json(raw)))
     return parser(parse_json(raw))

@@ -14,6 +14,7 @@ from shared.api.limits.rate_limits import RateLimitCounter, RateLimitDecision, a
 from shared.api.middleware.errors import HTML_PAGE_PATHS
 from shared.serving.asgi.refusals import client_address_key
 from shared.serving.asgi.threads import CLIENT_KEY
+from shared.serving.asgi.turns import client_turns
 from shared.serving.asgi.types import Scope
 
 BUCKET = "inference"
@@ -29,13 +30,15 @@ async def count_request(scope: Scope) -> RateLimitDecision | None:
     """
     if not is_limited(scope):
         return None
-    scope[CLIENT_KEY] = client_address_key(scope)
+    scope[CLIENT_KEY] = client = client_address_key(scope)
+    bucket, counters = BUCKET, [_address_counter(scope)]
     if any(scope["path"] == page or scope["path"].startswith(f"{page}/") for page in HTML_PAGE_PATHS):
-        return await ahit(PAGES_BUCKET, RateLimitCounter(client_address_key(scope), settings.REQUEST_LIMIT))
-    if owner := await find_credential_owner(scope):
-        scope[CLIENT_KEY] = f"user:{owner.user_id}"
-        return await count_scopes(limit_scopes(owner.user_id, owner.api_key))
-    return await ahit(BUCKET, _address_counter(scope))
+        bucket, counters = PAGES_BUCKET, [RateLimitCounter(client, settings.REQUEST_LIMIT)]
+    elif owner := await find_credential_owner(scope):
+        scope[CLIENT_KEY] = client = f"user:{owner.user_id}"
+        counters = _scope_counters(limit_scopes(owner.user_id, owner.api_key))
+    async with client_turns.turn(client):
+        return await ahit(bucket, *counters)
 
 
 async def count_scopes(scopes: Sequence[LimitScope]) -> RateLimitDecision:

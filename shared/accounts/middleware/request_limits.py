@@ -26,9 +26,10 @@ from shared.api.limits.rate_limits import RateLimitCounter, RateLimitDecision, a
 from shared.serving.asgi.refusals import client_address_key
 from shared.serving.asgi.request_checks import get_header
 from shared.serving.asgi.threads import CLIENT_KEY
+from shared.serving.asgi.turns import client_turns
 from shared.serving.asgi.types import Scope
 from shared.serving.asgi.wrapper import PROBE_PATHS
-from shared.serving.db_threads import run_in_db_thread
+from shared.serving.db_threads import closing_connection
 
 CACHE_SECONDS = 60.0
 MAX_CACHED_KEYS = 10_000
@@ -52,7 +53,8 @@ async def limit_request(scope: Scope) -> RateLimitDecision | None:
     owner = await find_credential_owner(scope)
     key = f"user:{owner.user_id}" if owner else client_address_key(scope)
     scope[CLIENT_KEY] = key
-    return await ahit("requests", RateLimitCounter(key, settings.REQUEST_LIMIT))
+    async with client_turns.turn(key):
+        return await ahit("requests", RateLimitCounter(key, settings.REQUEST_LIMIT))
 
 
 def is_limited(scope: Scope) -> bool:
@@ -70,7 +72,7 @@ async def find_credential_owner(scope: Scope) -> CredentialOwner | None:
     if credential is None or len(credential) > MAX_CREDENTIAL_LENGTH or not credential.isascii():
         return None
     if credential.startswith(API_KEY_PREFIX):
-        return await _api_key_owners.find_owner(credential)
+        return await _api_key_owners.find_owner(credential, client=client_address_key(scope))
     try:
         return CredentialOwner(AccessToken(credential).user_id)
     except TokenError:
@@ -83,15 +85,18 @@ class ApiKeyOwnerCache:
     def __init__(self) -> None:
         self._owners: dict[str, tuple[CredentialOwner, float]] = {}
 
-    async def find_owner(self, raw: str) -> CredentialOwner | None:
-        """Return the owner of a raw key, or None for a key that is refused and when the database fails."""
+    async def find_owner(self, raw: str, *, client: str) -> CredentialOwner | None:
+        """Return the owner of a raw key, or None for a key that is refused and when the database fails.
+
+        A key that is not known yet is looked up when it is the turn of the client's address.
+        """
         if raw in refused_api_keys:
             return None
         digest = hash_secret(raw)
         owner, expires_at = self._owners.get(digest, (None, 0.0))
         if expires_at > time.monotonic():
             return owner
-        owner = await run_in_db_thread(_load_owner, raw)
+        owner = await client_turns.run(client, closing_connection(_load_owner), raw)
         if owner is not None:
             if len(self._owners) >= MAX_CACHED_KEYS:
                 self._owners.clear()

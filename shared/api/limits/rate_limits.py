@@ -19,6 +19,8 @@ from shared.api.errors import ApiError
 from shared.api.limits import counters
 from shared.observability import metrics
 
+REFUSAL_SECONDS = 1.0  # in which a refusal is repeated without asking Redis
+MAX_REFUSALS = 10_000
 REFUSALS = metrics.Counter("stoa_limit_refusals_total", "Requests that a rate limit refused, by limit.", "limit")
 
 
@@ -56,6 +58,9 @@ def hit(bucket: str, key: str, *, limit: int, window_s: int = 60, strict: bool =
         ) from error
 
 
+_refusals: dict[tuple[str, tuple["RateLimitCounter", ...]], tuple[RateLimitDecision, float]] = {}
+
+
 async def ahit(bucket: str, *hits: RateLimitCounter, window_s: int = 60) -> RateLimitDecision:
     """Count a hit from the event loop, in a thread. Several counters count it all or none.
 
@@ -63,7 +68,18 @@ async def ahit(bucket: str, *hits: RateLimitCounter, window_s: int = 60) -> Rate
     """
     if not settings.REDIS_URL:
         return strictest(_count_hits(bucket, hits, window_s=window_s, counts=True))
-    return strictest(await asyncio.to_thread(_count_hits, bucket, hits, window_s=window_s, counts=True))
+    if refusal := _refusals.get((bucket, hits)):
+        decision, until = refusal
+        if time.monotonic() < until:
+            REFUSALS.add(1, bucket)
+            return decision
+        del _refusals[bucket, hits]
+    decision = strictest(await asyncio.to_thread(_count_hits, bucket, hits, window_s=window_s, counts=True))
+    if not decision.allowed and decision.reset_after > 1:
+        if len(_refusals) >= MAX_REFUSALS:
+            _refusals.clear()
+        _refusals[bucket, hits] = decision, time.monotonic() + REFUSAL_SECONDS
+    return decision
 
 
 async def apeek(bucket: str, *hits: RateLimitCounter, window_s: int = 60) -> list[RateLimitDecision]:

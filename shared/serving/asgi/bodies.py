@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from shared.api.errors import ApiError
+from shared.serving.asgi.turns import client_turns
 from shared.serving.asgi.types import Event, Receive
 
 READ_TIMEOUT_SECONDS = 60.0
@@ -81,12 +82,14 @@ class SpooledBody:
     """A body that is read to its end first, so that its length is known, and then replayed.
 
     Django and DRF take a missing Content-Length for an empty body. Large bodies wait on disk, as in Django itself.
-    decoder: of a body that is encoded; the limit and the length are those of its content.
+    decoder: of a body that is encoded; the limit and the length are those of its content. It decodes when it is the
+    turn of `client`.
     """
 
-    def __init__(self, receive: Receive, decoder: GzipDecoder | None = None) -> None:
+    def __init__(self, receive: Receive, decoder: GzipDecoder | None = None, *, client: str = "") -> None:
         self._receive = receive
         self._decoder = decoder
+        self._client = client
         self._file: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=MAX_MEMORY_BYTES)  # noqa: SIM115 - see close
         self._is_replayed = False
         self.length = 0
@@ -102,7 +105,7 @@ class SpooledBody:
             if self._decoder is None:
                 self._write(body, max_bytes)
             else:
-                await asyncio.to_thread(self._write_decoded, self._decoder, body, max_bytes)
+                await client_turns.run(self._client, self._write_decoded, self._decoder, body, max_bytes)
             more = event.get("more_body", False)
         if self._decoder is not None and self.length:
             self._decoder.finish()

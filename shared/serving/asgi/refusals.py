@@ -37,12 +37,16 @@ class RefusalPacer:
 
     async def hold(self, client: str) -> float:
         """Wait while the client is in debt; return the seconds. Who waits holds no thread and no connection."""
-        wait = self._due.get(client, 0.0) - time.monotonic() - BURST / PER_SECOND
+        wait = self.wait_seconds(client)
         if wait <= 0:
             return 0.0
         began = time.monotonic()
         await asyncio.sleep(wait)
         return time.monotonic() - began
+
+    def wait_seconds(self, client: str) -> float:
+        """Return how long the client is in debt, or a negative number."""
+        return self._due.get(client, 0.0) - time.monotonic() - BURST / PER_SECOND
 
 
 def client_of(scope: Scope) -> str:

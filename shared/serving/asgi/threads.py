@@ -12,13 +12,13 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from asgiref.sync import ThreadSensitiveContext
 from django.core.exceptions import RequestAborted
 from django.db import connections
 
-from shared.serving.asgi.turns import Call, ClientTurns
+from shared.serving.asgi.turns import Call, ClientTurns, client_turns
 from shared.serving.asgi.types import Application, Receive, Scope, Send
 
 MAX_IDLE_THREADS = 32
@@ -26,6 +26,9 @@ MAX_IDLE_THREADS = 32
 # usual 5 ms a request of 30 ms took a second beside one that computed.
 SWITCH_INTERVAL_SECONDS = 0.0001
 CLIENT_KEY = "stoa.client"  # in the scope of a request that is limited: the user of its credential, else the address
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class ThreadReuseMiddleware:
@@ -37,14 +40,13 @@ class ThreadReuseMiddleware:
     def __init__(self, application: Application) -> None:
         self._application = application
         self._idle: deque[ThreadPoolExecutor] = deque()
-        self._turns = ClientTurns()
         sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        thread = RequestThread(self._idle, self._turns, scope.get(CLIENT_KEY))
+        thread = RequestThread(self._idle, client_turns, scope.get(CLIENT_KEY))
         token = _current_thread.set(thread)
         try:
             async with ThreadSensitiveContext(executor=thread):
@@ -68,6 +70,10 @@ class RequestThread(Executor):
         self._is_closed = False
         self._receive: Receive | None = None
         self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def client(self) -> str | None:
+        return self._client
 
     @property
     def is_unused(self) -> bool:
@@ -133,17 +139,26 @@ class RequestThread(Executor):
 
 
 def _run(future: Future[Any], function: Callable[[], Any], call: Call, leave: Callable[[], object]) -> None:
-    call.begin()
     try:
-        future.set_result(function())
+        future.set_result(call.run(function))
     except BaseException as error:
         future.set_exception(error)
     finally:
-        call.end()
         leave()
 
 
 _current_thread: ContextVar[RequestThread | None] = ContextVar("request_thread", default=None)
+
+
+async def run_in_turn(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call a blocking function in another thread when it is the turn of the current request's client.
+
+    The function uses no database.
+    """
+    thread = _current_thread.get()
+    if thread is None or thread.client is None:
+        return await asyncio.to_thread(function, *args, **kwargs)
+    return await client_turns.run(thread.client, function, *args, **kwargs)
 
 
 def release_request_thread() -> None:

@@ -9,8 +9,10 @@ import sys
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import ParamSpec, TypeVar
 
 MAX_RUNNING = 16  # calls of one client at once
 ACTIVE_SECONDS = 1.0  # after a call, in which its client counts as active
@@ -18,6 +20,9 @@ ACTIVE_SECONDS = 1.0  # after a call, in which its client counts as active
 PAUSE_SECONDS = 0.1
 SHARE = 1 / 5  # of a processor that a client may use while others are active
 BURST_SECONDS = 1.0  # of a processor that it may use before its calls wait for its share
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Call:
@@ -28,15 +33,16 @@ class Call:
         self._began_at = 0.0
         self._computed_seconds = 0.0
 
-    def begin(self) -> None:
-        """Note the thread's clock. `begin` and `end` are called in that thread."""
+    def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function, in this thread."""
         self._began_at = time.thread_time()
         if sys.platform != "darwin":
             self._clock = time.pthread_getcpuclockid(threading.get_ident())
-
-    def end(self) -> None:
-        self._computed_seconds = time.thread_time() - self._began_at
-        self._clock = None
+        try:
+            return function(*args, **kwargs)
+        finally:
+            self._computed_seconds = time.thread_time() - self._began_at
+            self._clock = None
 
     @property
     def computed_seconds(self) -> float:
@@ -85,6 +91,35 @@ class ClientTurns:
         client.paid_at = max(client.paid_at, time.monotonic()) + call.computed_seconds / SHARE
         self._start_waiting(client)
 
+    async def run(self, key: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a blocking function in a thread when it is the client's turn."""
+        async with self.turn(key) as call:
+            return await asyncio.to_thread(call.run, function, *args, **kwargs)
+
+    @asynccontextmanager
+    async def turn(self, key: str) -> AsyncIterator[Call]:
+        """Wait for the client's turn, which ends with the block."""
+        loop = asyncio.get_running_loop()
+        started: asyncio.Future[Call] = loop.create_future()
+
+        def start(call: Call) -> None:
+            if started.done():  # the request ended while it waited
+                loop.call_soon(self.leave, key, call)
+            else:
+                started.set_result(call)
+
+        self.enter(key, start)
+        try:
+            call = await started
+        except asyncio.CancelledError:
+            if not started.cancelled():
+                self.leave(key, started.result())
+            raise
+        try:
+            yield call
+        finally:
+            self.leave(key, call)
+
     def _note_active(self, key: str) -> _Client:
         client = self._clients.setdefault(key, _Client())
         client.active_at = now = time.monotonic()
@@ -116,3 +151,6 @@ class ClientTurns:
         beside = client.started_at + PAUSE_SECONDS * len(client.running) - now if client.running else 0.0
         used = max(0.0, client.paid_at - now) + sum(call.computed_seconds for call in client.running) / SHARE
         return max(beside, min(ACTIVE_SECONDS, used - BURST_SECONDS / SHARE))
+
+
+client_turns = ClientTurns()

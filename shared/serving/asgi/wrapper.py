@@ -141,7 +141,7 @@ class _HttpWrapper:
         body = DeadlineBody(receive, factor=max(1.0, max_bytes / settings.MAX_BODY_BYTES))
         decoder = _body_decoder(scope)
         if decoder or get_header(scope["headers"], b"transfer-encoding"):
-            await self._forward_spooled(scope, SpooledBody(body, decoder), sender, max_bytes)
+            await self._forward_spooled(scope, SpooledBody(body, decoder, client=sender.client), sender, max_bytes)
         else:
             await self.application(scope, body, sender)
         if body.has_timed_out and not sender.status:

@@ -17,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from shared.api.errors import Problem
 from shared.api.limits.rate_limits import address_key
 from shared.observability.request_id import bind_request_id, new_request_id
+from shared.serving.asgi.refusals import client_address_key, pacer
 from shared.serving.asgi.responses import problem_response_parts
 
 MAX_HEAD_BYTES = 32 * 1024
@@ -147,9 +148,25 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             code="invalid_request",
             message=f"This is not a valid HTTP/1.1 request, or its head is larger than {MAX_HEAD_BYTES} bytes.",
         )
-        self._refuse(problem)
+        self._refuse_paced(problem)
+
+    def _refuse_paced(self, problem: Problem) -> None:
+        """Send the error and close, later to an address that goes on with such requests."""
+        wait = 0.0
+        if self.client and not settings.TRUSTED_PROXY_COUNT:
+            client = client_address_key({"client": self.client})
+            pacer.count(client)
+            wait = pacer.wait_seconds(client)
+        if wait > 0:
+            self._cancel_head_timer()
+            self.flow.pause_reading()
+            self.loop.call_later(wait, self._refuse, problem)
+        else:
+            self._refuse(problem)
 
     def _refuse(self, problem: Problem) -> None:
+        if self.transport.is_closing():
+            return
         problem = replace(problem, headers=getattr(settings, "API_HEADERS", {}) | problem.headers)
         with bind_request_id(new_request_id()) as request_id:
             headers, body = problem_response_parts(problem, path="", request_id=request_id)
