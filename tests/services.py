@@ -93,8 +93,13 @@ def pytest_unconfigure() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _empty_redis() -> None:
-    """Empty Redis before each test, so that no rate limit is used up by another test."""
+def _no_limit_is_used_up() -> None:
+    """Empty Redis, and what this process remembers of its clients, before each test."""
+    from shared.api.limits import rate_limits
+    from shared.serving.asgi.turns import client_turns
+
+    rate_limits._refusals.clear()
+    client_turns._clients.clear()
     with redis.Redis.from_url(os.environ["REDIS_URL"]) as store:
         store.flushdb()
 

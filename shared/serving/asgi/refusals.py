@@ -12,8 +12,8 @@ from shared.api.limits.rate_limits import address_key
 from shared.serving.asgi.threads import CLIENT_KEY
 from shared.serving.asgi.types import Scope
 
-BURST = 500  # such requests of a client in a row before its next one waits
-PER_SECOND = 50.0  # of a client from then on
+BURST = 100  # such requests of a client in a row before its next one waits
+PER_SECOND = 20.0  # of a client from then on
 MAX_WAIT_SECONDS = 10.0
 MAX_CLIENTS = 10_000
 

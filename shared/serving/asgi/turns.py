@@ -8,18 +8,20 @@ import asyncio
 import sys
 import threading
 import time
+import types
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import ParamSpec, TypeVar
+from functools import partial
+from typing import Any, ParamSpec, TypeVar, cast
 
 MAX_RUNNING = 16  # calls of one client at once
 ACTIVE_SECONDS = 1.0  # after a call, in which its client counts as active
 # Before a client's second call beside its first while others are active. Before the third it is twice that.
 PAUSE_SECONDS = 0.1
 SHARE = 1 / 5  # of a processor that a client may use while others are active
-BURST_SECONDS = 1.0  # of a processor that it may use before its calls wait for its share
+BURST_SECONDS = 0.5  # of a processor that it may use before its calls wait for its share
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,6 +54,31 @@ class Call:
             except OSError:  # the thread has ended meanwhile
                 pass
         return self._computed_seconds
+
+
+class LoopTime:
+    """The seconds that a coroutine computes on the event loop, without those in which it waits."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    @types.coroutine
+    def run(self, coroutine: Coroutine[Any, Any, R], is_over: Callable[[], object]) -> Generator[Any, Any, R]:
+        """Return what the coroutine returns. Steps that begin when `is_over` do not count."""
+        step: Callable[[], Any] = partial(coroutine.send, None)
+        while True:
+            counts, began = not is_over(), time.thread_time()
+            try:
+                waits_for = step()
+            except StopIteration as end:
+                return cast(R, end.value)
+            finally:
+                if counts:
+                    self.seconds += time.thread_time() - began
+            try:
+                step = partial(coroutine.send, (yield waits_for))
+            except BaseException as error:
+                step = partial(coroutine.throw, error)
 
 
 Start = Callable[[Call], object]
@@ -87,14 +114,19 @@ class ClientTurns:
 
     def leave(self, key: str, call: Call) -> None:
         client = self._note_active(key)
-        client.running.remove(call)
+        client.running.discard(call)
         client.paid_at = max(client.paid_at, time.monotonic()) + call.computed_seconds / SHARE
         self._start_waiting(client)
+
+    async def wait(self, key: str) -> None:
+        """Wait for the client's turn, and end it at once."""
+        async with self.turn(key):
+            pass
 
     async def run(self, key: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a blocking function in a thread when it is the client's turn."""
         async with self.turn(key) as call:
-            return await asyncio.to_thread(call.run, function, *args, **kwargs)
+            return await asyncio.to_thread(lambda: call.run(function, *args, **kwargs))
 
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[Call]:
@@ -119,6 +151,11 @@ class ClientTurns:
             yield call
         finally:
             self.leave(key, call)
+
+    def charge(self, key: str, seconds: float) -> None:
+        """Count what a request of the client has computed outside of its calls."""
+        client = self._note_active(key)
+        client.paid_at = max(client.paid_at, time.monotonic()) + seconds / SHARE
 
     def _note_active(self, key: str) -> _Client:
         client = self._clients.setdefault(key, _Client())

@@ -24,6 +24,8 @@ from shared.serving.asgi.metrics import IN_PROGRESS, method_label, record_reques
 from shared.serving.asgi.refusals import client_of, pacer
 from shared.serving.asgi.request_checks import apply_proxy_headers, get_header, trace_headers, validate_request
 from shared.serving.asgi.responses import ResponseSender, draining_error
+from shared.serving.asgi.threads import CLIENT_KEY
+from shared.serving.asgi.turns import LoopTime, client_turns
 from shared.serving.asgi.types import Application, Event, Headers, Receive, Scope, Send
 from shared.serving.asgi.websockets import WebSocketGuard
 
@@ -89,12 +91,14 @@ class _HttpWrapper:
             receive, send = _marking_authenticated(scope, receive, send, fields)
             sender = ResponseSender(send, path=scope["path"], request_id=request_id, origin=origin)
             sender.headers = tracing.propagation_headers(span) if span else {}
-            started = time.monotonic()
+            started, computed = time.monotonic(), LoopTime()
             IN_PROGRESS.add(1)
             try:
-                await self._respond(scope, receive, sender)
+                await computed.run(self._respond(scope, receive, sender), lambda: sender.is_event_stream)
             finally:
                 IN_PROGRESS.add(-1)
+                if sender.client:
+                    client_turns.charge(sender.client, computed.seconds)
                 if sender.status == 429:
                     pacer.count(sender.client)
                 seconds = time.monotonic() - started - sender.held_seconds
@@ -124,13 +128,21 @@ class _HttpWrapper:
         """Check the request before its body is read, then call the application. Raise ApiError for a refusal."""
         if is_draining() and scope["path"] != LIVENESS_PATH:
             raise draining_error()
-        validate_request(scope)
+        given, scope = scope, apply_proxy_headers(scope, trusted_proxies=settings.TRUSTED_PROXY_COUNT)
+        sender.client = client_of(scope)
+        try:
+            validate_request(given)
+        except ApiError:
+            await client_turns.wait(sender.client)
+            raise
         scope = _without_slash(scope, self.slash_prefix)
-        scope = apply_proxy_headers(scope, trusted_proxies=settings.TRUSTED_PROXY_COUNT)
         decision = await self.rate_limit(scope) if self.rate_limit else None
         sender.client = client_of(scope)
         if self.rate_limit and not decision:  # a probe or a static file
             pacer.count(sender.client)
+            await client_turns.wait(sender.client)
+            if scope["path"] not in PROBE_PATHS:
+                scope[CLIENT_KEY] = sender.client
         sender.held_seconds = await pacer.hold(sender.client)
         if decision:
             sender.headers |= rate_limit_headers(decision)

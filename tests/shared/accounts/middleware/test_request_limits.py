@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +19,7 @@ from shared.accounts.middleware.request_limits import limit_request
 from shared.accounts.models import SignIn, User
 from shared.accounts.services import create_api_key, revoke_api_key
 from shared.accounts.tokens import AccessToken, RefreshToken, SignInToken
+from shared.serving.asgi import turns
 from shared.serving.asgi.wrapper import wrap
 from tests.shared.accounts.conftest import make_user
 
@@ -247,6 +249,27 @@ def test_n7_a_key_that_is_revoked_while_its_owner_is_known_is_charged_once_at_mo
         fetch_through_limit(raw, "192.0.2.2")
     valid = create_api_key(user=user, name="valid", now=timezone.now())[1]
     assert [fetch_through_limit(valid, "192.0.2.3").status for _ in range(5)] == [200] * 4 + [429]
+
+
+async def test_n7_made_up_keys_of_an_address_are_looked_up_one_by_one_beside_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looking: list[str] = []
+    most: list[int] = []
+
+    def look_up(key: str) -> None:
+        looking.append(key)
+        most.append(len(looking))
+        time.sleep(0.01)
+        looking.remove(key)
+
+    monkeypatch.setattr(request_limits, "_load_owner", look_up)
+    monkeypatch.setattr(turns, "PAUSE_SECONDS", 60.0)
+    monkeypatch.setattr(turns, "ACTIVE_SECONDS", 60.0)
+    await get(application, address="198.51.100.1")
+    made_up = [{"x-api-key": f"stoa_{number}_made_up"} for number in range(20)]
+    await asyncio.gather(*(get(application, address="198.51.100.2", headers=headers) for headers in made_up))
+    assert most == [1] * 20
 
 
 async def test_a_key_counts_for_its_address_when_the_database_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,13 @@
 """Rate limits: exact, and effective while Redis is down. `test_counters` has their stores."""
 
 import time
+from typing import Any
 
 import pytest
 from pytest_django import Settings
 
 from shared.api.errors import ApiError
+from shared.api.limits import rate_limits
 from shared.api.limits.rate_limits import (
     RateLimitCounter,
     RateLimitDecision,
@@ -93,6 +95,30 @@ def test_r3_without_redis_strict_limits_are_refused_with_503(settings: Settings)
             hit("r3-strict", "me", limit=2, strict=True)
         assert caught.value.problem.status == 503
         assert "Retry-After" in caught.value.problem.headers
+
+
+async def test_a_refusal_is_repeated_for_a_second_without_asking_redis(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.REDIS_URL = "redis://nowhere.invalid"
+    asked: list[str] = []
+    answers = [
+        RateLimitDecision(allowed=False, limit=1, remaining=0, reset_at=1, reset_after=after) for after in (30, 1)
+    ]
+
+    def count(bucket: str, hits: Any, **options: Any) -> list[RateLimitDecision]:
+        asked.append(bucket)
+        return [answers[min(len(asked), 2) - 1]]
+
+    monkeypatch.setattr(rate_limits, "_count_hits", count)
+    hit = RateLimitCounter("somebody", 1)
+    for _ in range(3):
+        assert (await ahit("repeated", hit)).reset_after == 30
+    assert len(asked) == 1
+    monkeypatch.setattr(rate_limits, "_refusals", {})
+    for _ in range(3):  # one that ends within the second is not kept
+        assert (await ahit("repeated", hit)).reset_after == 1
+    assert len(asked) == 4
 
 
 def test_refusals_and_redis_failures_are_counted_in_metrics(settings: Settings) -> None:

@@ -116,7 +116,7 @@ def test_a_read_whose_client_leaves_before_its_turn_is_not_computed(
     async def ask() -> list[Event]:
         application = ThreadReuseMiddleware(ConnectionReleasingHandler())
         for client in ("user:1", "user:2"):  # each has a call that runs
-            application._turns.enter(client, lambda call: None)
+            turns.client_turns.enter(client, lambda call: None)
         scope = {"type": "http", "method": "GET", "path": "/whole", "query_string": b"", "headers": []}
         came = iter([{"type": "http.request", "body": b"", "more_body": False}, {"type": "http.disconnect"}])
         sent: list[Event] = []

@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 
 from shared.serving.asgi import turns
 from shared.serving.asgi.threads import CLIENT_KEY, ThreadReuseMiddleware
-from shared.serving.asgi.turns import MAX_RUNNING
+from shared.serving.asgi.turns import MAX_RUNNING, client_turns
 
 pytestmark = pytest.mark.no_database
 
@@ -177,6 +177,40 @@ def test_what_a_running_request_has_computed_counts(monkeypatch: pytest.MonkeyPa
         server.may_end.set()
         monkeypatch.setattr(turns, "ACTIVE_SECONDS", 0.0)
         await waiting
+
+    serve(scenario)
+
+
+@pytest.mark.usefixtures("long_pause")
+def test_what_a_request_computes_before_django_takes_a_turn_as_well() -> None:
+    async def scenario(server: Server) -> None:
+        blocking = asyncio.ensure_future(client_turns.run(MANY, server.may_end.wait, 30))
+        await server.request(FEW, seconds=0)
+        waiting = [server.request(MANY, seconds=0), asyncio.ensure_future(client_turns.run(MANY, time.sleep, 0))]
+        for _ in range(3):
+            await server.request(FEW, seconds=0)
+        assert [request.done() for request in waiting] == [False, False]
+        server.may_end.set()
+        await asyncio.gather(blocking, *waiting)
+
+    serve(scenario)
+
+
+@pytest.mark.usefixtures("long_pause")
+def test_calls_that_end_while_they_wait_take_no_turn() -> None:
+    async def scenario(server: Server) -> None:
+        blocking = asyncio.ensure_future(client_turns.run(MANY, server.may_end.wait, 30))
+        await server.request(FEW, seconds=0)
+        waiting = [asyncio.ensure_future(client_turns.run(MANY, time.sleep, 0)) for _ in range(10)]
+        await asyncio.sleep(0)
+        for call in waiting:
+            call.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        server.may_end.set()
+        await blocking
+        await client_turns.run(MANY, time.sleep, 0)
+        await asyncio.sleep(0)
+        assert client_turns._clients[MANY].running == set()
 
     serve(scenario)
 
