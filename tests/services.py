@@ -96,9 +96,11 @@ def pytest_unconfigure() -> None:
 def _no_limit_is_used_up() -> None:
     """Empty Redis, and what this process remembers of its clients, before each test."""
     from shared.api.limits import rate_limits
+    from shared.serving.asgi.refusals import pacer
     from shared.serving.asgi.turns import client_turns
 
     rate_limits._refusals.clear()
+    pacer._due.clear()
     client_turns._clients.clear()
     with redis.Redis.from_url(os.environ["REDIS_URL"]) as store:
         store.flushdb()

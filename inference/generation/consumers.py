@@ -45,7 +45,9 @@ from shared.observability import tracing
 from shared.observability.health import is_draining
 from shared.observability.request_fields import bind_fields
 from shared.observability.request_id import bind_request_id, current_request_id
+from shared.serving.asgi.refusals import client_address_key
 from shared.serving.asgi.request_checks import trace_headers
+from shared.serving.asgi.turns import client_turns
 from shared.serving.server.websocket_protocol import MAX_MESSAGE_BYTES
 
 MAX_INFERENCES = 16  # that run at once on one connection
@@ -114,13 +116,23 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             return
         value: dict[str, Any] = {}
         try:
-            value = await _parse_json(text_data)
+            value = await self._parse_json(text_data)
             await self._handle(parse_client_message(value), value)
         except (ApiError, EngineError) as error:
             if self._connection is None:
                 await self._reject_credential()
             else:
                 self._send_error(error, read_inference_id(value))
+
+    async def _parse_json(self, text: str | None) -> dict[str, Any]:
+        if text is None:
+            raise InvalidRequest("A message must be JSON as text, not binary.")
+        raw = text.encode()
+        if len(raw) <= MAX_INLINE_PARSE_BYTES:
+            return parse_json(raw)
+        connection = self._connection
+        client = f"user:{connection.principal.user.pk}" if connection else client_address_key(self.scope)
+        return await client_turns.run(client, parse_json, raw)
 
     async def _handle(self, message: ClientMessage, value: dict[str, Any]) -> None:
         """Handle a client's message, of which `value` is the JSON. Raise ApiError or EngineError."""
@@ -288,10 +300,3 @@ async def _find_principal(credential: str) -> Principal:
             raise
         message = "The credential cannot be checked at the moment. Try again."
         raise ApiError(503, message, headers={"Retry-After": str(DATABASE_RETRY_SECONDS)}) from error
-
-
-async def _parse_json(text: str | None) -> dict[str, Any]:
-    if text is None:
-        raise InvalidRequest("A message must be JSON as text, not binary.")
-    raw = text.encode()
-    return await asyncio.to_thread(parse_json, raw) if len(raw) > MAX_INLINE_PARSE_BYTES else parse_json(raw)

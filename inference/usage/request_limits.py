@@ -14,7 +14,6 @@ from shared.api.limits.rate_limits import RateLimitCounter, RateLimitDecision, a
 from shared.api.middleware.errors import HTML_PAGE_PATHS
 from shared.serving.asgi.refusals import client_address_key
 from shared.serving.asgi.threads import CLIENT_KEY
-from shared.serving.asgi.turns import client_turns
 from shared.serving.asgi.types import Scope
 
 BUCKET = "inference"
@@ -37,8 +36,7 @@ async def count_request(scope: Scope) -> RateLimitDecision | None:
     elif owner := await find_credential_owner(scope):
         scope[CLIENT_KEY] = client = f"user:{owner.user_id}"
         counters = _scope_counters(limit_scopes(owner.user_id, owner.api_key))
-    async with client_turns.turn(client):
-        return await ahit(bucket, *counters)
+    return await ahit(bucket, *counters)
 
 
 async def count_scopes(scopes: Sequence[LimitScope]) -> RateLimitDecision:

@@ -53,8 +53,7 @@ async def limit_request(scope: Scope) -> RateLimitDecision | None:
     owner = await find_credential_owner(scope)
     key = f"user:{owner.user_id}" if owner else client_address_key(scope)
     scope[CLIENT_KEY] = key
-    async with client_turns.turn(key):
-        return await ahit("requests", RateLimitCounter(key, settings.REQUEST_LIMIT))
+    return await ahit("requests", RateLimitCounter(key, settings.REQUEST_LIMIT))
 
 
 def is_limited(scope: Scope) -> bool:
@@ -88,7 +87,7 @@ class ApiKeyOwnerCache:
     async def find_owner(self, raw: str, *, client: str) -> CredentialOwner | None:
         """Return the owner of a raw key, or None for a key that is refused and when the database fails.
 
-        A key that is not known yet is looked up when it is the turn of the client's address.
+        A key is looked up when it is the turn of the owner that is known, or else of the client's address.
         """
         if raw in refused_api_keys:
             return None
@@ -96,6 +95,7 @@ class ApiKeyOwnerCache:
         owner, expires_at = self._owners.get(digest, (None, 0.0))
         if expires_at > time.monotonic():
             return owner
+        client = f"user:{owner.user_id}" if owner else client
         owner = await client_turns.run(client, closing_connection(_load_owner), raw)
         if owner is not None:
             if len(self._owners) >= MAX_CACHED_KEYS:

@@ -74,11 +74,12 @@ async def ahit(bucket: str, *hits: RateLimitCounter, window_s: int = 60) -> Rate
             REFUSALS.add(1, bucket)
             return decision
         del _refusals[bucket, hits]
+    asked_at = time.monotonic()
     decision = strictest(await asyncio.to_thread(_count_hits, bucket, hits, window_s=window_s, counts=True))
     if not decision.allowed and decision.reset_after > 1:
         if len(_refusals) >= MAX_REFUSALS:
             _refusals.clear()
-        _refusals[bucket, hits] = decision, time.monotonic() + REFUSAL_SECONDS
+        _refusals[bucket, hits] = decision, asked_at + REFUSAL_SECONDS
     return decision
 
 

@@ -15,6 +15,7 @@ MIN_BYTES_PER_SECOND = 500  # of a client, after MIN_RATE_GRACE_SECONDS
 MIN_RATE_GRACE_SECONDS = 20.0
 MAX_MEMORY_BYTES = 256 * 1024
 CHUNK_BYTES = 64 * 1024
+DECODED_AT_ONCE_BYTES = 1024 * 1024  # of an encoded body, in a turn
 GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS  # zlib's flag for gzip's header and checksum
 
 
@@ -96,17 +97,19 @@ class SpooledBody:
 
     async def read(self, *, max_bytes: int) -> bool:
         """Read the whole body; return False if the client left. Raise ApiError 413 as soon as it exceeds the limit."""
-        more = True
+        more, encoded = True, bytearray()
         while more:
             event = await self._receive()
             if event["type"] != "http.request":
                 return False
-            body = event.get("body", b"")
+            more, body = event.get("more_body", False), event.get("body", b"")
             if self._decoder is None:
                 self._write(body, max_bytes)
-            else:
-                await client_turns.run(self._client, self._write_decoded, self._decoder, body, max_bytes)
-            more = event.get("more_body", False)
+                continue
+            encoded += body
+            if len(encoded) >= DECODED_AT_ONCE_BYTES or not more:
+                await client_turns.run(self._client, self._write_decoded, self._decoder, bytes(encoded), max_bytes)
+                encoded.clear()
         if self._decoder is not None and self.length:
             self._decoder.finish()
         self._file.seek(0)

@@ -12,8 +12,8 @@ from shared.api.limits.rate_limits import address_key
 from shared.serving.asgi.threads import CLIENT_KEY
 from shared.serving.asgi.types import Scope
 
-BURST = 100  # such requests of a client in a row before its next one waits
-PER_SECOND = 20.0  # of a client from then on
+BURST = 500  # such requests of a client in a row before its next one waits
+PER_SECOND = 50.0  # of a client from then on
 MAX_WAIT_SECONDS = 10.0
 MAX_CLIENTS = 10_000
 
@@ -27,10 +27,10 @@ class RefusalPacer:
     def __init__(self) -> None:
         self._due: OrderedDict[str, float] = OrderedDict()  # when the last refusal would be due at PER_SECOND
 
-    def count(self, client: str) -> None:
+    def count(self, client: str, *, weight: int = 1) -> None:
         """Count a refusal, or a request without a limit."""
         now = time.monotonic()
-        due = max(self._due.pop(client, now), now) + 1 / PER_SECOND
+        due = max(self._due.pop(client, now), now) + weight / PER_SECOND
         self._due[client] = min(due, now + BURST / PER_SECOND + MAX_WAIT_SECONDS)
         if len(self._due) > MAX_CLIENTS:
             self._due.popitem(last=False)

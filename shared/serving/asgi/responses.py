@@ -64,9 +64,6 @@ def cors_headers(origin: str) -> Headers:
     ]
 
 
-EVENT_STREAM = b"text/event-stream"
-
-
 class ResponseSender:
     """The `send` callable of a request. `status` is 0 until the response has started.
 
@@ -83,14 +80,11 @@ class ResponseSender:
         self.headers: dict[str, str] = {}
         self.client = ""
         self.held_seconds = 0.0
-        self.is_event_stream = False
 
     async def __call__(self, event: Event) -> None:
         if event["type"] == "http.response.start":
             self.status = event["status"]
-            headers = list(event["headers"])
-            self.is_event_stream = any(value.startswith(EVENT_STREAM) for _, value in headers)
-            event = {**event, "headers": self._add_headers(headers)}
+            event = {**event, "headers": self._add_headers(list(event["headers"]))}
         await self._send(event)
 
     async def send_problem(self, problem: Problem) -> None:

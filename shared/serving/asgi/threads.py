@@ -5,7 +5,6 @@ was a tenth of the cost of a short response.
 """
 
 import asyncio
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -22,9 +21,6 @@ from shared.serving.asgi.turns import Call, ClientTurns, client_turns
 from shared.serving.asgi.types import Application, Receive, Scope, Send
 
 MAX_IDLE_THREADS = 32
-# Seconds after which a thread that computes lets others go on. Each row of SQLite releases Python's lock, and with the
-# usual 5 ms a request of 30 ms took a second beside one that computed.
-SWITCH_INTERVAL_SECONDS = 0.0001
 CLIENT_KEY = "stoa.client"  # in the scope of a request that is limited: the user of its credential, else the address
 
 P = ParamSpec("P")
@@ -40,7 +36,6 @@ class ThreadReuseMiddleware:
     def __init__(self, application: Application) -> None:
         self._application = application
         self._idle: deque[ThreadPoolExecutor] = deque()
-        sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -86,7 +81,7 @@ class RequestThread(Executor):
             return self._acquire().submit(call)
         future: Future[Any] = Future()
         self._turns.enter(self._client, partial(self._start, self._client, future, call))
-        if self._receive and not future.running():
+        if self._receive and not future.running() and not future.done():
             self._watching = asyncio.ensure_future(self._end_when_client_leaves(future, self._receive))
         return future
 
@@ -97,6 +92,7 @@ class RequestThread(Executor):
             yield
         finally:
             self._receive = None
+            self._end_watching()
 
     def release(self) -> None:
         if self._thread:

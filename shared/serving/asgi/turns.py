@@ -8,13 +8,13 @@ import asyncio
 import sys
 import threading
 import time
-import types
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import ParamSpec, TypeVar
+
+from shared.api.errors import ApiError
 
 MAX_RUNNING = 16  # calls of one client at once
 ACTIVE_SECONDS = 1.0  # after a call, in which its client counts as active
@@ -22,6 +22,8 @@ ACTIVE_SECONDS = 1.0  # after a call, in which its client counts as active
 PAUSE_SECONDS = 0.1
 SHARE = 1 / 5  # of a processor that a client may use while others are active
 BURST_SECONDS = 0.5  # of a processor that it may use before its calls wait for its share
+MAX_DEBT_SECONDS = 1.0  # of a processor beyond it: what it used before others came does not stop it for minutes
+MAX_WAITING = 500  # calls of a client outside of requests' threads; further ones are refused
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,6 +33,7 @@ class Call:
     """A call in a thread, which knows how long it has computed there. On macOS it knows when it ends."""
 
     def __init__(self) -> None:
+        self.started_at = time.monotonic()
         self._clock: int | None = None  # of the thread, while the call runs
         self._began_at = 0.0
         self._computed_seconds = 0.0
@@ -55,30 +58,10 @@ class Call:
                 pass
         return self._computed_seconds
 
-
-class LoopTime:
-    """The seconds that a coroutine computes on the event loop, without those in which it waits."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    @types.coroutine
-    def run(self, coroutine: Coroutine[Any, Any, R], is_over: Callable[[], object]) -> Generator[Any, Any, R]:
-        """Return what the coroutine returns. Steps that begin when `is_over` do not count."""
-        step: Callable[[], Any] = partial(coroutine.send, None)
-        while True:
-            counts, began = not is_over(), time.thread_time()
-            try:
-                waits_for = step()
-            except StopIteration as end:
-                return cast(R, end.value)
-            finally:
-                if counts:
-                    self.seconds += time.thread_time() - began
-            try:
-                step = partial(coroutine.send, (yield waits_for))
-            except BaseException as error:
-                step = partial(coroutine.throw, error)
+    @property
+    def unpaid_seconds(self) -> float:
+        """Seconds until the share makes up for what it has computed, counted from now."""
+        return max(0.0, self.started_at + self.computed_seconds / SHARE - time.monotonic())
 
 
 Start = Callable[[Call], object]
@@ -115,13 +98,10 @@ class ClientTurns:
     def leave(self, key: str, call: Call) -> None:
         client = self._note_active(key)
         client.running.discard(call)
-        client.paid_at = max(client.paid_at, time.monotonic()) + call.computed_seconds / SHARE
+        if self._is_beside_others(client):
+            paid_at = max(client.paid_at, call.started_at) + call.computed_seconds / SHARE
+            client.paid_at = min(paid_at, time.monotonic() + (BURST_SECONDS + MAX_DEBT_SECONDS) / SHARE)
         self._start_waiting(client)
-
-    async def wait(self, key: str) -> None:
-        """Wait for the client's turn, and end it at once."""
-        async with self.turn(key):
-            pass
 
     async def run(self, key: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a blocking function in a thread when it is the client's turn."""
@@ -130,7 +110,12 @@ class ClientTurns:
 
     @asynccontextmanager
     async def turn(self, key: str) -> AsyncIterator[Call]:
-        """Wait for the client's turn, which ends with the block."""
+        """Wait for the client's turn, which ends with the block. Raise ApiError 503 if too many wait.
+
+        Nothing in the block may wait for another turn of the client.
+        """
+        if key in self._clients and len(self._clients[key].waiting) >= MAX_WAITING:
+            raise ApiError(503, "Too many of your requests wait. Send fewer at once.", headers={"Retry-After": "1"})
         loop = asyncio.get_running_loop()
         started: asyncio.Future[Call] = loop.create_future()
 
@@ -143,19 +128,14 @@ class ClientTurns:
         self.enter(key, start)
         try:
             call = await started
-        except asyncio.CancelledError:
-            if not started.cancelled():
+        except BaseException:
+            if not started.cancel() and not started.cancelled():
                 self.leave(key, started.result())
             raise
         try:
             yield call
         finally:
             self.leave(key, call)
-
-    def charge(self, key: str, seconds: float) -> None:
-        """Count what a request of the client has computed outside of its calls."""
-        client = self._note_active(key)
-        client.paid_at = max(client.paid_at, time.monotonic()) + seconds / SHARE
 
     def _note_active(self, key: str) -> _Client:
         client = self._clients.setdefault(key, _Client())
@@ -181,13 +161,16 @@ class ClientTurns:
 
     def _pause(self, client: _Client) -> float:
         """Return the seconds before the client's next call may start."""
-        now = time.monotonic()
-        other = next((other for other in reversed(self._clients.values()) if other is not client), None)
-        if other is None or not (other.running or other.active_at > now - ACTIVE_SECONDS):
+        if not self._is_beside_others(client):
             return 0.0
+        now = time.monotonic()
         beside = client.started_at + PAUSE_SECONDS * len(client.running) - now if client.running else 0.0
-        used = max(0.0, client.paid_at - now) + sum(call.computed_seconds for call in client.running) / SHARE
-        return max(beside, min(ACTIVE_SECONDS, used - BURST_SECONDS / SHARE))
+        unpaid = max(0.0, client.paid_at - now) + sum(call.unpaid_seconds for call in client.running)
+        return max(beside, min(ACTIVE_SECONDS, unpaid - BURST_SECONDS / SHARE))
+
+    def _is_beside_others(self, client: _Client) -> bool:
+        other = next((other for other in reversed(self._clients.values()) if other is not client), None)
+        return other is not None and (bool(other.running) or other.active_at > time.monotonic() - ACTIVE_SECONDS)
 
 
 client_turns = ClientTurns()

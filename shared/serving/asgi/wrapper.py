@@ -25,12 +25,12 @@ from shared.serving.asgi.refusals import client_of, pacer
 from shared.serving.asgi.request_checks import apply_proxy_headers, get_header, trace_headers, validate_request
 from shared.serving.asgi.responses import ResponseSender, draining_error
 from shared.serving.asgi.threads import CLIENT_KEY
-from shared.serving.asgi.turns import LoopTime, client_turns
 from shared.serving.asgi.types import Application, Event, Headers, Receive, Scope, Send
 from shared.serving.asgi.websockets import WebSocketGuard
 
 LIVENESS_PATH = "/livez"
 PROBE_PATHS = frozenset({LIVENESS_PATH, "/readyz", "/health"})
+PROBE_WEIGHT = 3  # of refusals, which cost as much
 UNTRACED_PATHS = PROBE_PATHS | {"/metrics", "/traces"}  # polled all the time
 DISK_FULL_RETRY_AFTER_SECONDS = 60
 
@@ -91,14 +91,12 @@ class _HttpWrapper:
             receive, send = _marking_authenticated(scope, receive, send, fields)
             sender = ResponseSender(send, path=scope["path"], request_id=request_id, origin=origin)
             sender.headers = tracing.propagation_headers(span) if span else {}
-            started, computed = time.monotonic(), LoopTime()
+            started = time.monotonic()
             IN_PROGRESS.add(1)
             try:
-                await computed.run(self._respond(scope, receive, sender), lambda: sender.is_event_stream)
+                await self._respond(scope, receive, sender)
             finally:
                 IN_PROGRESS.add(-1)
-                if sender.client:
-                    client_turns.charge(sender.client, computed.seconds)
                 if sender.status == 429:
                     pacer.count(sender.client)
                 seconds = time.monotonic() - started - sender.held_seconds
@@ -128,20 +126,16 @@ class _HttpWrapper:
         """Check the request before its body is read, then call the application. Raise ApiError for a refusal."""
         if is_draining() and scope["path"] != LIVENESS_PATH:
             raise draining_error()
-        given, scope = scope, apply_proxy_headers(scope, trusted_proxies=settings.TRUSTED_PROXY_COUNT)
-        sender.client = client_of(scope)
-        try:
-            validate_request(given)
-        except ApiError:
-            await client_turns.wait(sender.client)
-            raise
+        validate_request(scope)
         scope = _without_slash(scope, self.slash_prefix)
+        scope = apply_proxy_headers(scope, trusted_proxies=settings.TRUSTED_PROXY_COUNT)
         decision = await self.rate_limit(scope) if self.rate_limit else None
         sender.client = client_of(scope)
-        if self.rate_limit and not decision:  # a probe or a static file
-            pacer.count(sender.client)
-            await client_turns.wait(sender.client)
-            if scope["path"] not in PROBE_PATHS:
+        if self.rate_limit and not decision:
+            if scope["path"] in PROBE_PATHS:
+                pacer.count(sender.client, weight=PROBE_WEIGHT)
+            else:  # a static file
+                pacer.count(sender.client)
                 scope[CLIENT_KEY] = sender.client
         sender.held_seconds = await pacer.hold(sender.client)
         if decision:

@@ -64,6 +64,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
+        self._refusal_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -102,6 +103,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self.mark_authenticated()
         self._cancel_head_timer()
         self._cancel_stall_timer()
+        if self._refusal_timer:
+            self._refusal_timer.cancel()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -139,7 +142,25 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = False  # what follows is not HTTP/1.1
 
     def send_400_response(self, msg: str) -> None:
-        """Answer data that is not a valid request. The parser's own message is not sent to clients."""
+        """Answer data that is not a valid request, later to an address that goes on with such data.
+
+        The parser's own message is not sent to clients.
+        """
+        if self._refusal_timer:
+            return
+        wait = 0.0
+        if self.client and not self._refusal and not self._needs_credential and not settings.TRUSTED_PROXY_COUNT:
+            client = client_address_key({"client": self.client})
+            pacer.count(client)
+            wait = pacer.wait_seconds(client)
+        if wait > 0:
+            self._cancel_head_timer()
+            self.flow.pause_reading()
+            self._refusal_timer = self.loop.call_later(wait, self._refuse_data)
+        else:
+            self._refuse_data()
+
+    def _refuse_data(self) -> None:
         if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
             self.transport.close()  # in the middle of another response
             return
@@ -148,21 +169,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             code="invalid_request",
             message=f"This is not a valid HTTP/1.1 request, or its head is larger than {MAX_HEAD_BYTES} bytes.",
         )
-        self._refuse_paced(problem)
-
-    def _refuse_paced(self, problem: Problem) -> None:
-        """Send the error and close, later to an address that goes on with such requests."""
-        wait = 0.0
-        if self.client and not settings.TRUSTED_PROXY_COUNT:
-            client = client_address_key({"client": self.client})
-            pacer.count(client)
-            wait = pacer.wait_seconds(client)
-        if wait > 0:
-            self._cancel_head_timer()
-            self.flow.pause_reading()
-            self.loop.call_later(wait, self._refuse, problem)
-        else:
-            self._refuse(problem)
+        self._refuse(problem)
 
     def _refuse(self, problem: Problem) -> None:
         if self.transport.is_closing():

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
+from shared.api.errors import ApiError
 from shared.serving.asgi import turns
 from shared.serving.asgi.threads import CLIENT_KEY, ThreadReuseMiddleware
 from shared.serving.asgi.turns import MAX_RUNNING, client_turns
@@ -158,6 +159,46 @@ def test_beside_others_a_client_that_has_computed_for_its_share_waits(monkeypatc
         await waiting
 
     serve(scenario)
+
+
+def test_what_a_client_has_computed_alone_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "BURST_SECONDS", 0.05)
+    monkeypatch.setattr(turns, "SHARE", 0.001)
+
+    async def scenario(server: Server) -> None:
+        await server.request(MANY, seconds=-0.2)
+        await server.request(FEW, seconds=0)
+        await server.request(MANY, seconds=0)
+
+    serve(scenario)
+
+
+@pytest.mark.usefixtures("long_pause")
+def test_no_debt_is_longer_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "BURST_SECONDS", 0.05)
+    monkeypatch.setattr(turns, "SHARE", 0.001)
+    monkeypatch.setattr(turns, "MAX_DEBT_SECONDS", 0.0001)
+
+    async def scenario(server: Server) -> None:
+        await server.request(FEW, seconds=0)
+        await server.request(MANY, seconds=-0.2)
+        await server.request(MANY, seconds=0)
+
+    serve(scenario)
+
+
+async def test_too_many_waiting_calls_of_a_client_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "PAUSE_SECONDS", 60.0)
+    monkeypatch.setattr(turns, "MAX_WAITING", 2)
+    for client in (FEW, MANY):  # each has a call that runs
+        client_turns.enter(client, lambda call: None)
+    waiting = [asyncio.ensure_future(client_turns.run(MANY, time.sleep, 0)) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(ApiError) as refused:
+        await client_turns.run(MANY, time.sleep, 0)
+    assert (refused.value.problem.status, refused.value.problem.headers) == (503, {"Retry-After": "1"})
+    for call in waiting:
+        call.cancel()
 
 
 def test_what_a_running_request_has_computed_counts(monkeypatch: pytest.MonkeyPatch) -> None:
