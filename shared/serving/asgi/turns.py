@@ -58,11 +58,6 @@ class Call:
                 pass
         return self._computed_seconds
 
-    @property
-    def unpaid_seconds(self) -> float:
-        """Seconds until the share makes up for what it has computed, counted from now."""
-        return max(0.0, self.started_at + self.computed_seconds / SHARE - time.monotonic())
-
 
 Start = Callable[[Call], object]
 
@@ -71,12 +66,20 @@ Start = Callable[[Call], object]
 class _Client:
     """A client's calls that run or wait. paid_at: when its share makes up for what earlier calls have used."""
 
-    running: set[Call] = field(default_factory=set)
+    running: list[Call] = field(default_factory=list)  # in the order of their starts
     waiting: deque[Start] = field(default_factory=deque)
     started_at: float = 0.0  # the last call
     active_at: float = 0.0
     paid_at: float = 0.0
     timer: asyncio.TimerHandle | None = None
+
+    @property
+    def running_paid_at(self) -> float:
+        """When the share makes up for what the running calls have computed so far, too."""
+        paid_at = self.paid_at
+        for call in self.running:
+            paid_at = max(paid_at, call.started_at) + call.computed_seconds / SHARE
+        return paid_at
 
 
 class ClientTurns:
@@ -97,7 +100,8 @@ class ClientTurns:
 
     def leave(self, key: str, call: Call) -> None:
         client = self._note_active(key)
-        client.running.discard(call)
+        if call in client.running:
+            client.running.remove(call)
         if self._is_beside_others(client):
             paid_at = max(client.paid_at, call.started_at) + call.computed_seconds / SHARE
             client.paid_at = min(paid_at, time.monotonic() + (BURST_SECONDS + MAX_DEBT_SECONDS) / SHARE)
@@ -155,7 +159,7 @@ class ClientTurns:
             if (pause := self._pause(client)) > 0:
                 client.timer = asyncio.get_running_loop().call_later(pause, self._start_waiting, client)
                 return
-            client.running.add(call := Call())
+            client.running.append(call := Call())
             client.started_at = time.monotonic()
             client.waiting.popleft()(call)
 
@@ -165,8 +169,7 @@ class ClientTurns:
             return 0.0
         now = time.monotonic()
         beside = client.started_at + PAUSE_SECONDS * len(client.running) - now if client.running else 0.0
-        unpaid = max(0.0, client.paid_at - now) + sum(call.unpaid_seconds for call in client.running)
-        return max(beside, min(ACTIVE_SECONDS, unpaid - BURST_SECONDS / SHARE))
+        return max(beside, min(ACTIVE_SECONDS, client.running_paid_at - BURST_SECONDS / SHARE - now))
 
     def _is_beside_others(self, client: _Client) -> bool:
         other = next((other for other in reversed(self._clients.values()) if other is not client), None)

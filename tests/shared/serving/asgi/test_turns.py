@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 from shared.api.errors import ApiError
 from shared.serving.asgi import turns
 from shared.serving.asgi.threads import CLIENT_KEY, ThreadReuseMiddleware
-from shared.serving.asgi.turns import MAX_RUNNING, client_turns
+from shared.serving.asgi.turns import MAX_RUNNING, Call, client_turns
 
 pytestmark = pytest.mark.no_database
 
@@ -251,9 +251,25 @@ def test_calls_that_end_while_they_wait_take_no_turn() -> None:
         await blocking
         await client_turns.run(MANY, time.sleep, 0)
         await asyncio.sleep(0)
-        assert client_turns._clients[MANY].running == set()
+        assert client_turns._clients[MANY].running == []
 
     serve(scenario)
+
+
+async def test_running_calls_of_a_client_have_one_share_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(turns, "ACTIVE_SECONDS", 60.0)
+    monkeypatch.setattr(turns, "BURST_SECONDS", 0.05)
+    running: list[Call] = []
+    client_turns.enter(FEW, lambda call: None)
+    for _ in range(8):
+        client_turns.enter(MANY, running.append)
+    assert len(running) == 8
+    for call in running:  # each alone has computed a sixth of the time
+        call.started_at -= 0.3
+        call._computed_seconds = 0.05
+    client_turns.enter(MANY, running.append)
+    assert len(running) == 8, "together they have computed for longer than a processor can"
 
 
 def test_probes_wait_for_no_turn() -> None:
