@@ -29,14 +29,13 @@ async def count_request(scope: Scope) -> RateLimitDecision | None:
     """
     if not is_limited(scope):
         return None
-    scope[CLIENT_KEY] = client = client_address_key(scope)
-    bucket, counters = BUCKET, [_address_counter(scope)]
+    scope[CLIENT_KEY] = client_address_key(scope)
     if any(scope["path"] == page or scope["path"].startswith(f"{page}/") for page in HTML_PAGE_PATHS):
-        bucket, counters = PAGES_BUCKET, [RateLimitCounter(client, settings.REQUEST_LIMIT)]
-    elif owner := await find_credential_owner(scope):
-        scope[CLIENT_KEY] = client = f"user:{owner.user_id}"
-        counters = _scope_counters(limit_scopes(owner.user_id, owner.api_key))
-    return await ahit(bucket, *counters)
+        return await ahit(PAGES_BUCKET, RateLimitCounter(client_address_key(scope), settings.REQUEST_LIMIT))
+    if owner := await find_credential_owner(scope):
+        scope[CLIENT_KEY] = f"user:{owner.user_id}"
+        return await count_scopes(limit_scopes(owner.user_id, owner.api_key))
+    return await ahit(BUCKET, _address_counter(scope))
 
 
 async def count_scopes(scopes: Sequence[LimitScope]) -> RateLimitDecision:

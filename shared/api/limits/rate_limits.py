@@ -43,6 +43,9 @@ class RateLimitCounter:
     limit: int
 
 
+_refusals: dict[tuple[str, tuple[RateLimitCounter, ...], int], tuple[RateLimitDecision, float]] = {}
+
+
 def hit(bucket: str, key: str, *, limit: int, window_s: int = 60, strict: bool = False) -> RateLimitDecision:
     """Count one hit of `key` in `bucket`; allow at most `limit` in any `window_s` seconds.
 
@@ -58,9 +61,6 @@ def hit(bucket: str, key: str, *, limit: int, window_s: int = 60, strict: bool =
         ) from error
 
 
-_refusals: dict[tuple[str, tuple["RateLimitCounter", ...]], tuple[RateLimitDecision, float]] = {}
-
-
 async def ahit(bucket: str, *hits: RateLimitCounter, window_s: int = 60) -> RateLimitDecision:
     """Count a hit from the event loop, in a thread. Several counters count it all or none.
 
@@ -68,18 +68,19 @@ async def ahit(bucket: str, *hits: RateLimitCounter, window_s: int = 60) -> Rate
     """
     if not settings.REDIS_URL:
         return strictest(_count_hits(bucket, hits, window_s=window_s, counts=True))
-    if refusal := _refusals.get((bucket, hits)):
-        decision, until = refusal
+    limit = bucket, hits, window_s
+    if limit in _refusals:
+        decision, until = _refusals[limit]
         if time.monotonic() < until:
             REFUSALS.add(1, bucket)
             return decision
-        del _refusals[bucket, hits]
+        del _refusals[limit]
     asked_at = time.monotonic()
     decision = strictest(await asyncio.to_thread(_count_hits, bucket, hits, window_s=window_s, counts=True))
     if not decision.allowed and decision.reset_after > 1:
         if len(_refusals) >= MAX_REFUSALS:
             _refusals.clear()
-        _refusals[bucket, hits] = decision, asked_at + REFUSAL_SECONDS
+        _refusals[limit] = decision, asked_at + REFUSAL_SECONDS
     return decision
 
 

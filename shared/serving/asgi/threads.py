@@ -17,7 +17,7 @@ from asgiref.sync import ThreadSensitiveContext
 from django.core.exceptions import RequestAborted
 from django.db import connections
 
-from shared.serving.asgi.turns import Call, ClientTurns, client_turns
+from shared.serving.asgi.turns import Call, client_turns
 from shared.serving.asgi.types import Application, Receive, Scope, Send
 
 MAX_IDLE_THREADS = 32
@@ -41,7 +41,7 @@ class ThreadReuseMiddleware:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        thread = RequestThread(self._idle, client_turns, scope.get(CLIENT_KEY))
+        thread = RequestThread(self._idle, scope.get(CLIENT_KEY))
         token = _current_thread.set(thread)
         try:
             async with ThreadSensitiveContext(executor=thread):
@@ -57,18 +57,13 @@ class RequestThread(Executor):
     The calls of a client take turns with those of others. `client` None is not limited, as probes.
     """
 
-    def __init__(self, idle: deque[ThreadPoolExecutor], turns: ClientTurns, client: str | None) -> None:
+    def __init__(self, idle: deque[ThreadPoolExecutor], client: str | None) -> None:
         self._idle = idle
-        self._turns = turns
-        self._client = client
+        self.client = client
         self._thread: ThreadPoolExecutor | None = None
         self._is_closed = False
         self._receive: Receive | None = None
         self._watching: asyncio.Task[None] | None = None
-
-    @property
-    def client(self) -> str | None:
-        return self._client
 
     @property
     def is_unused(self) -> bool:
@@ -77,10 +72,10 @@ class RequestThread(Executor):
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
         call = partial(function, *args, **options)
-        if self._client is None:
+        if self.client is None:
             return self._acquire().submit(call)
         future: Future[Any] = Future()
-        self._turns.enter(self._client, partial(self._start, self._client, future, call))
+        client_turns.enter(self.client, partial(self._start, self.client, future, call))
         if self._receive and not future.running() and not future.done():
             self._watching = asyncio.ensure_future(self._end_when_client_leaves(future, self._receive))
         return future
@@ -108,7 +103,7 @@ class RequestThread(Executor):
 
     def _start(self, client: str, future: Future[Any], function: Callable[[], Any], call: Call) -> None:
         loop = asyncio.get_running_loop()
-        leave = partial(loop.call_soon_threadsafe, self._turns.leave, client, call)
+        leave = partial(loop.call_soon_threadsafe, client_turns.leave, client, call)
         self._end_watching()
         if future.done() or not future.set_running_or_notify_cancel():  # the request ended while it waited
             leave()

@@ -22,7 +22,7 @@ ACTIVE_SECONDS = 1.0  # after a call, in which its client counts as active
 PAUSE_SECONDS = 0.1
 SHARE = 1 / 5  # of a processor that a client may use while others are active
 BURST_SECONDS = 0.5  # of a processor that it may use before its calls wait for its share
-MAX_DEBT_SECONDS = 1.0  # of a processor beyond it: what it used before others came does not stop it for minutes
+MAX_DEBT_SECONDS = 1.0  # of a processor beyond it, that it waits for: five seconds
 MAX_WAITING = 500  # calls of a client outside of requests' threads; further ones are refused
 
 P = ParamSpec("P")
@@ -85,8 +85,8 @@ class _Client:
 class ClientTurns:
     """Order of the calls of all clients. A client alone waits for nobody, up to MAX_RUNNING calls.
 
-    A call that runs for long, as an import does, holds up the client's next one for PAUSE_SECONDS only. Used on the
-    event loop.
+    A call that runs for long holds up the client's next one for PAUSE_SECONDS, or if it computes all the time, as an
+    import does, until five seconds after its start. Used on the event loop.
     """
 
     def __init__(self) -> None:
@@ -169,7 +169,9 @@ class ClientTurns:
             return 0.0
         now = time.monotonic()
         beside = client.started_at + PAUSE_SECONDS * len(client.running) - now if client.running else 0.0
-        return max(beside, min(ACTIVE_SECONDS, client.running_paid_at - BURST_SECONDS / SHARE - now))
+        share = client.running_paid_at - BURST_SECONDS / SHARE
+        share = min(share, client.started_at + MAX_DEBT_SECONDS / SHARE) - now
+        return max(beside, min(ACTIVE_SECONDS, share))
 
     def _is_beside_others(self, client: _Client) -> bool:
         other = next((other for other in reversed(self._clients.values()) if other is not client), None)

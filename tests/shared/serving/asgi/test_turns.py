@@ -58,6 +58,12 @@ class Server:
         scope = {"type": "http", "seconds": seconds} | ({CLIENT_KEY: client} if client else {})
         return asyncio.ensure_future(self.middleware(scope, _receive, _send))
 
+    async def block_beside_others(self) -> asyncio.Future[bool]:
+        """Begin a call of MANY before Django, until `may_end`, beside a request of FEW."""
+        blocking = asyncio.ensure_future(client_turns.run(MANY, self.may_end.wait, 30))
+        await self.request(FEW, seconds=0)
+        return blocking
+
 
 async def _receive() -> Any:
     return await asyncio.Future()
@@ -145,6 +151,7 @@ def test_requests_that_end_while_they_wait_take_no_turn() -> None:
 
 @pytest.mark.usefixtures("long_pause")
 def test_beside_others_a_client_that_has_computed_for_its_share_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "SHARE", 0.001)
     monkeypatch.setattr(turns, "BURST_SECONDS", 0.05)
 
     async def scenario(server: Server) -> None:
@@ -169,6 +176,26 @@ def test_what_a_client_has_computed_alone_does_not_count(monkeypatch: pytest.Mon
         await server.request(MANY, seconds=-0.2)
         await server.request(FEW, seconds=0)
         await server.request(MANY, seconds=0)
+
+    serve(scenario)
+
+
+def test_a_request_that_computes_for_long_holds_up_its_clients_next_one_for_a_limited_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "BURST_SECONDS", 0.05)
+    monkeypatch.setattr(turns, "MAX_DEBT_SECONDS", 0.04)  # a fifth of a second
+
+    async def scenario(server: Server) -> None:
+        await server.request(FEW, seconds=0)
+        long = server.request(MANY, seconds=-3.0)
+        while not server.running.get(MANY):
+            await server.request(FEW, seconds=0)
+        waiting = server.request(MANY, seconds=0)
+        while not waiting.done():
+            await server.request(FEW, seconds=0)
+        assert not long.done()
+        await long
 
     serve(scenario)
 
@@ -202,6 +229,7 @@ async def test_too_many_waiting_calls_of_a_client_are_refused(monkeypatch: pytes
 
 
 def test_what_a_running_request_has_computed_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "SHARE", 0.001)
     monkeypatch.setattr(turns, "BURST_SECONDS", 0.05)
     monkeypatch.setattr(turns, "PAUSE_SECONDS", 0.0)
 
@@ -225,8 +253,7 @@ def test_what_a_running_request_has_computed_counts(monkeypatch: pytest.MonkeyPa
 @pytest.mark.usefixtures("long_pause")
 def test_what_a_request_computes_before_django_takes_a_turn_as_well() -> None:
     async def scenario(server: Server) -> None:
-        blocking = asyncio.ensure_future(client_turns.run(MANY, server.may_end.wait, 30))
-        await server.request(FEW, seconds=0)
+        blocking = await server.block_beside_others()
         waiting = [server.request(MANY, seconds=0), asyncio.ensure_future(client_turns.run(MANY, time.sleep, 0))]
         for _ in range(3):
             await server.request(FEW, seconds=0)
@@ -240,8 +267,7 @@ def test_what_a_request_computes_before_django_takes_a_turn_as_well() -> None:
 @pytest.mark.usefixtures("long_pause")
 def test_calls_that_end_while_they_wait_take_no_turn() -> None:
     async def scenario(server: Server) -> None:
-        blocking = asyncio.ensure_future(client_turns.run(MANY, server.may_end.wait, 30))
-        await server.request(FEW, seconds=0)
+        blocking = await server.block_beside_others()
         waiting = [asyncio.ensure_future(client_turns.run(MANY, time.sleep, 0)) for _ in range(10)]
         await asyncio.sleep(0)
         for call in waiting:
