@@ -1,7 +1,7 @@
 """uvicorn's HTTP/1.1 protocol with limits that uvicorn lacks.
 
-It limits the size and the time of a request's head, the time that a client may stop reading, and the number of
-connections. Parser errors are answered as JSON.
+It limits the size and the time of a request's head, the requests that a client sends ahead of their responses, the
+time that it may stop reading, and the number of connections. Parser errors are answered as JSON.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import structlog
 from django.conf import settings
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from shared.api.errors import Problem
@@ -21,6 +22,7 @@ from shared.serving.asgi.refusals import client_address_key, pacer
 from shared.serving.asgi.responses import problem_response_parts
 
 MAX_HEAD_BYTES = 32 * 1024
+PIECE_BYTES = 2048  # parsed at a time: of requests that are sent ahead, no more wait parsed
 HEAD_TIMEOUT_SECONDS = 20.0
 WRITE_STALL_SECONDS = 30.0  # without the client reading
 MAX_CONNECTIONS = 10_000
@@ -45,12 +47,23 @@ def raise_connection_limit() -> int:
     return min(MAX_CONNECTIONS, max(soft - RESERVED_FILES, soft // 2))
 
 
+class HoldableFlow(FlowControl):
+    """uvicorn's flow control, but for what each `receive` does: it reads on, even while parsed requests wait."""
+
+    is_held = False  # nothing is read
+
+    def resume_reading(self) -> None:
+        if not self.is_held:
+            super().resume_reading()
+
+
 class LimitedHttpProtocol(HttpToolsProtocol):
     """One HTTP connection.
 
     A connection past the limits gets a 503, a head (request line and headers) past MAX_HEAD_BYTES a 400. A head that
     takes too long, or a client that does not read, ends the connection. An address has only so many connections on
-    which nobody has authenticated, and the last ones of the process are for requests with a credential.
+    which nobody has authenticated, and the last ones of the process are for requests with a credential. While a
+    request waits for the response to the one before it, nothing is parsed and nothing is read.
     """
 
     max_connections = MAX_CONNECTIONS  # of this process, with those of WebSockets
@@ -58,6 +71,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        self.flow: HoldableFlow
         self._address = ""  # while it is counted
         self._needs_credential = False
         self._refusal: Problem | None = None
@@ -65,9 +79,11 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._head_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
         self._refusal_timer: asyncio.TimerHandle | None = None
+        self._unparsed = bytearray()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = HoldableFlow(transport)
         self._needs_credential = len(self.connections) > self.max_connections - int(
             self.max_connections * RESERVED_SHARE
         )
@@ -85,8 +101,13 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._address = ""
 
     def handle_websocket_upgrade(self) -> None:
+        self._unparsed.clear()
         self.mark_authenticated()  # WebSockets have a limit of their own
         super().handle_websocket_upgrade()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        self._unparsed.clear()  # it is not HTTP/1.1
+        super()._unsupported_upgrade_warning()
 
     def _count_address(self) -> bool:
         """Count the connection for its address. Return False if the address has too many.
@@ -117,11 +138,27 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        if self._head_timer:
-            self._head_bytes += len(data)
-        super().data_received(data)
-        if self._head_timer and self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
-            self.send_400_response("")
+        self._unparsed += data
+        self._parse()
+
+    def on_response_complete(self) -> None:
+        self.flow.is_held = False
+        super().on_response_complete()  # starts the next request, and reads on
+        self._parse()
+
+    def _parse(self) -> None:
+        """Parse what has arrived, up to the first request that has to wait for another's response."""
+        while self._unparsed and not self.pipeline and not self._refusal_timer and not self.transport.is_closing():
+            piece = bytes(self._unparsed[:PIECE_BYTES])
+            del self._unparsed[:PIECE_BYTES]
+            if self._head_timer:
+                self._head_bytes += len(piece)
+            super().data_received(piece)
+            if self._head_timer and self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+                self.send_400_response("")
+        if self._unparsed:
+            self.flow.pause_reading()
+            self.flow.is_held = True
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -190,7 +227,13 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def _start_head_timer(self) -> None:
         self._head_bytes = 0
         seconds = RESERVED_HEAD_TIMEOUT_SECONDS if self._needs_credential else HEAD_TIMEOUT_SECONDS
-        self._head_timer = self.loop.call_later(seconds, self.transport.close)
+        self._head_timer = self.loop.call_later(seconds, self._end_slow_head)
+
+    def _end_slow_head(self) -> None:
+        if self.flow.is_held:  # the rest of the head has arrived, and waits for the response to another request
+            self._start_head_timer()
+        else:
+            self.transport.close()
 
     def _cancel_head_timer(self) -> None:
         if self._head_timer:
