@@ -22,7 +22,7 @@ from shared.serving.asgi.refusals import client_address_key, pacer
 from shared.serving.asgi.responses import problem_response_parts
 
 MAX_HEAD_BYTES = 32 * 1024
-PIECE_BYTES = 2048  # parsed at a time: of requests that are sent ahead, no more wait parsed
+PIECE_BYTES = 512  # parsed at a time, beside bodies: of requests that are sent ahead, no more wait parsed
 HEAD_TIMEOUT_SECONDS = 20.0
 WRITE_STALL_SECONDS = 30.0  # without the client reading
 MAX_CONNECTIONS = 10_000
@@ -80,6 +80,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._stall_timer: asyncio.TimerHandle | None = None
         self._refusal_timer: asyncio.TimerHandle | None = None
         self._unparsed = bytearray()
+        self._body_left = 0  # bytes of the present body that its Content-Length announces
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -149,8 +150,9 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def _parse(self) -> None:
         """Parse what has arrived, up to the first request that has to wait for another's response."""
         while self._unparsed and not self.pipeline and not self._refusal_timer and not self.transport.is_closing():
-            piece = bytes(self._unparsed[:PIECE_BYTES])
-            del self._unparsed[:PIECE_BYTES]
+            length = max(PIECE_BYTES, self._body_left)
+            piece = bytes(self._unparsed[:length])
+            del self._unparsed[:length]
             if self._head_timer:
                 self._head_bytes += len(piece)
             super().data_received(piece)
@@ -173,10 +175,16 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if self._needs_credential and not is_probe and not any(name in CREDENTIAL_HEADERS for name, _ in self.headers):
             self._refusal = Problem.from_status(503, headers={"Retry-After": "1"})
             raise ValueError("no credential")
+        lengths = (value for name, value in self.headers if name == b"content-length")
+        self._body_left = int(next(lengths, b"0"))  # the parser has checked it
         self.scope["stoa.mark_authenticated"] = self.mark_authenticated  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
         if self.parser.should_upgrade() and not self._should_upgrade():
             self.cycle.keep_alive = False  # what follows is not HTTP/1.1
+
+    def on_body(self, body: bytes) -> None:
+        self._body_left -= len(body)
+        super().on_body(body)
 
     def send_400_response(self, msg: str) -> None:
         """Answer data that is not a valid request, later to an address that goes on with such data.

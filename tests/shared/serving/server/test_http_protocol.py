@@ -102,7 +102,7 @@ async def test_requests_that_are_sent_ahead_wait_unparsed_and_are_answered_in_or
         await asyncio.sleep(0.5)
         (connection,) = state.connections
         assert isinstance(connection, LimitedHttpProtocol)
-        assert 0 < len(connection.pipeline) < 200
+        assert 0 < len(connection.pipeline) < 50
         echo.may_answer.set()
         for number in range(count):
             assert await read_response(reader) == b"/%d 0;" % number
@@ -110,7 +110,7 @@ async def test_requests_that_are_sent_ahead_wait_unparsed_and_are_answered_in_or
 
 @pytest.mark.parametrize("piece", [700, 100_000, 10_000_000])
 async def test_bodies_of_requests_that_are_sent_ahead_are_whole(piece: int) -> None:
-    lengths = [0, 5_000_000, 1, 2047, 2048, 70_000, 0, 300_000]
+    lengths = [0, 5_000_000, 1, 511, 512, 70_000, 0, 300_000]
     data = b"".join(
         b"POST /%d HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % (number, length) + b"x" * length
         for number, length in enumerate(lengths)
