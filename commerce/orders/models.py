@@ -8,12 +8,15 @@ import secrets
 from typing import Self
 
 from django.db import models
-from django.db.models import F, Prefetch, Q
+from django.db.models import Count, F, OuterRef, Prefetch, Q, Subquery
+from django.db.models.functions import Coalesce
 
 from commerce.catalog.models import Product, Variation
 from commerce.shops.models import Shop
 from shared.accounts.models import User
 from shared.accounts.roles import Role
+
+BYTES_PER_ORDER, BYTES_PER_LINE = 1500, 450  # of a response
 
 
 def new_tracking_number() -> str:
@@ -40,6 +43,13 @@ class OrderQuerySet(models.QuerySet["Order"]):
     def managed_by(self, user: User) -> Self:
         """Return the orders that this user fulfils: the children of their shops, or of all for a super admin."""
         return self.filter(shop__in=Shop.objects.managed_by(user))
+
+    def with_response_size(self) -> Self:
+        """Annotate `response_size`: an estimate of the bytes of JSON. A line of a part is in the whole order too."""
+        own = OrderLine.objects.filter(order=OuterRef("pk")).order_by().values("order")
+        of_parts = OrderLine.objects.filter(order__parent=OuterRef("pk")).order_by().values("order__parent")
+        lines = [Coalesce(Subquery(rows.annotate(count=Count("pk")).values("count")), 0) for rows in (own, of_parts)]
+        return self.annotate(response_size=(lines[0] + 2 * lines[1]) * BYTES_PER_LINE + BYTES_PER_ORDER)
 
     def for_response(self) -> Self:
         """Select the customer, and prefetch children, lines, products and images in four queries."""

@@ -82,6 +82,9 @@ class PivotSerializer(RelationsSerializer):
         fields = ["order_quantity", "unit_price", "subtotal", "variation_option_id"]
 
 
+ORDERED_PRODUCT_FIELDS = ["id", "name", "slug", "image", "pivot"]
+
+
 class OrderedProductSerializer(RelationsSerializer):
     """A product in an order: the product as the shop shows it now, and what was ordered in `pivot`."""
 
@@ -100,8 +103,21 @@ class OrderedProductSerializer(RelationsSerializer):
 
     class Meta:
         model = OrderLine
-        fields = ["id", "name", "slug", "image", "pivot", "variation_options"]
+        fields = [*ORDERED_PRODUCT_FIELDS, "variation_options"]
         relations = ["variation_options"]
+
+    def to_representation(self, instance: OrderLine) -> dict[str, Any]:
+        """Return the record, most of which is made once: a whole order has it again in the order of its shop."""
+        options = self.fields.get("variation_options")
+        record: dict[str, Any] | None = instance.__dict__.get("_record")
+        if record is None:
+            record = super().to_representation(instance)
+            instance.__dict__["_record"] = {
+                name: value for name, value in record.items() if name in ORDERED_PRODUCT_FIELDS
+            }
+        elif options:
+            record = {**record, "variation_options": options.to_representation(options.get_attribute(instance))}
+        return record
 
 
 ORDER_FIELDS = [

@@ -43,6 +43,12 @@ class NoPaymentView(APIView):
         raise NotFound
 
 
+class OrderPagination(PagePagination):
+    """Pages of orders, which have up to a hundred lines each."""
+
+    is_limited_by_size = True
+
+
 @schema.describe_orders
 class OrderViewSet(SlugOrIdLookupMixin, CreateMixin, UpdateMixin, ListModelMixin, RetrieveModelMixin, ApiViewSet):
     """Orders: placed and read by customers, read and fulfilled by the staff of the shops."""
@@ -53,7 +59,7 @@ class OrderViewSet(SlugOrIdLookupMixin, CreateMixin, UpdateMixin, ListModelMixin
     serializer_class = OrderSerializer
     request_serializer_classes = {"create": NewOrderSerializer, "update": OrderStatusSerializer}
     filterset_class = OrderFilters
-    pagination_class = PagePagination
+    pagination_class = OrderPagination
     slug_field = "tracking_number"
 
     def get_queryset(self) -> "QuerySet[Order]":

@@ -80,7 +80,7 @@ class PagePagination(BasePagination):
     """Pages of `limit` rows, 15 unless a subclass sets another default.
 
     With `is_limited_by_size`, where rows have lists of their own, a page ends at 4 MiB. Then `next_page_url` has the
-    rest, by `offset`.
+    rest, by `offset`. As of an array, no more is read than fits if the queryset has `with_response_size`.
     """
 
     default_limit = 15
@@ -103,14 +103,15 @@ class PagePagination(BasePagination):
 
     def read_rows(self, queryset: Any, offset: int) -> tuple[list[Any], int]:
         """Return the rows of the page, and the number of all."""
-        rows = list(_slice(queryset, offset, self.limit + 1))  # one more shows that there is a next page
-        total = _count_rows(queryset, offset, len(rows), is_last=0 < len(rows) <= self.limit)
-        return rows[: self.limit], total
+        count = _count_fitting(queryset, offset, self.limit) if self.is_limited_by_size else self.limit
+        rows = list(_slice(queryset, offset, count + 1))  # one more shows that there is a next page
+        total = _count_rows(queryset, offset, len(rows), is_last=0 < len(rows) <= count)
+        return rows[:count], total
 
     def get_paginated_response(self, data: list[Any]) -> Response:
         last_page = max(1, -(-self.total // self.limit))
         count = _fitting_prefix(data) if self.is_limited_by_size else len(data)
-        next_url = self._next_url(count if count < len(data) else self.limit)
+        next_url = self._next_url(count)
         data = data[:count]
         return Response(
             {

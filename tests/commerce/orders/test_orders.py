@@ -348,13 +348,47 @@ class TestReading:
         past = (BulkOrder(customer.pk, now - timedelta(hours=n), "EUR", lines, statuses) for n in range(rows))
         list(insert_orders(past, random=Random(1)))
         for user, query, expected in [
-            (customer, {"limit": 10}, 5 + (rows > 10)),  # a count, if there is more than one page
-            (owner, {"limit": 10, "shop_id": lamp.shop_id}, 4 + (rows > 10)),
+            (customer, {"limit": 10}, 6 + (rows > 10)),  # a count, if there is more than one page
+            (owner, {"limit": 10, "shop_id": lamp.shop_id}, 5 + (rows > 10)),
         ]:
             client = client_of(user)
             client.get(PATH)  # records the use of the key
             with django_assert_num_queries(expected):
                 assert len(client.get(PATH, query).json()["data"]) == 10
+
+    def test_a_page_of_the_largest_orders_ends_at_4_mib_and_names_the_rest(
+        self, client_of: ApiClient, customer: User, lamp: Product, tent: Product
+    ):
+        lines = tuple(BulkOrderLine(item.shop_id, item.pk, 1, 1250) for item in (lamp, tent) for _ in range(50))
+        statuses = {lamp.shop_id: "complete", tent.shop_id: "complete"}
+        now = timezone.now()
+        past = (BulkOrder(customer.pk, now - timedelta(hours=n), "EUR", lines, statuses) for n in range(70))
+        list(insert_orders(past, random=Random(1)))
+        sizes, url = [], f"{PATH}?limit=100&with=products.variation_options"
+
+        while url:
+            answer = client_of(customer).get(url.removeprefix("http://testserver"))
+            assert len(answer.content) < 4.2 * 1024 * 1024
+            page = answer.json()
+            assert page["from"] == sum(sizes) + 1
+            sizes.append(len(page["data"]))
+            url = page["next_page_url"]
+
+        assert sum(sizes) == page["total"] == 70
+        assert 30 < sizes[0] < 60
+
+    def test_a_product_is_the_same_in_the_whole_order_and_in_its_part(
+        self, client_of: ApiClient, customer: User, order: Order
+    ):
+        query = {"with": "products.variation_options"}
+        whole = client_of(customer).get(f"{PATH}/{order.tracking_number}", query).json()
+        parts = [product for part in whole["children"] for product in part["products"]]
+        shown = [
+            {name: product[name] for name in product if name != "variation_options"} for product in whole["products"]
+        ]
+
+        assert parts == shown
+        assert all(product["variation_options"] == [] for product in whole["products"])
 
 
 class TestMoving:
