@@ -5,8 +5,9 @@ was a tenth of the cost of a short response.
 """
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
@@ -43,12 +44,40 @@ class ThreadReuseMiddleware:
             return
         thread = RequestThread(self._idle, scope.get(CLIENT_KEY))
         token = _current_thread.set(thread)
+        response = _Metered(self._application(scope, receive, send))
         try:
             async with ThreadSensitiveContext(executor=thread):
-                await self._application(scope, receive, send)
+                await response
         finally:
             _current_thread.reset(token)
             thread.close()
+            if thread.has_taken_turns and thread.client:
+                client_turns.charge(thread.client, response.computed_seconds)
+
+
+class _Metered:
+    """An awaitable that measures what the event loop computes in its task."""
+
+    def __init__(self, awaitable: Awaitable[None]) -> None:
+        self._awaitable = awaitable
+        self.computed_seconds = 0.0
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        steps = self._awaitable.__await__()
+        step: Callable[[], Any] = steps.__next__
+        while True:
+            began = time.thread_time()
+            try:
+                waited_for = step()
+            except StopIteration:
+                return
+            finally:
+                self.computed_seconds += time.thread_time() - began
+            try:
+                yield waited_for
+                step = steps.__next__
+            except BaseException as error:
+                step = partial(steps.throw, error)
 
 
 class RequestThread(Executor):
@@ -60,6 +89,7 @@ class RequestThread(Executor):
     def __init__(self, idle: deque[ThreadPoolExecutor], client: str | None) -> None:
         self._idle = idle
         self.client = client
+        self.has_taken_turns = False
         self._thread: ThreadPoolExecutor | None = None
         self._is_closed = False
         self._receive: Receive | None = None
@@ -74,6 +104,7 @@ class RequestThread(Executor):
         call = partial(function, *args, **options)
         if self.client is None:
             return self._acquire().submit(call)
+        self.has_taken_turns = True
         future: Future[Any] = Future()
         client_turns.enter(self.client, partial(self._start, self.client, future, call))
         if self._receive and not future.running() and not future.done():

@@ -2,6 +2,7 @@
 
 Python runs one thread at a time: a request of 20 ms beside ten others of one client would take 200. Beside others a
 client has hardly more than one call at once, and a share of a processor, measured in what its threads computed.
+While calls of some compute for long, whoever has just computed as well waits for them.
 """
 
 import asyncio
@@ -23,6 +24,8 @@ PAUSE_SECONDS = 0.1
 SHARE = 1 / 5  # of a processor that a client may use while others are active
 BURST_SECONDS = 0.5  # of a processor that it may use before its calls wait for its share
 MAX_DEBT_SECONDS = 1.0  # of a processor beyond it, that it waits for: five seconds
+LONG_SECONDS = 0.03  # of a processor that a call has computed when it is a long one
+MAX_LONG = 2  # such calls, beside which no client starts another that has computed as much above its share
 MAX_WAITING = 500  # calls of a client outside of requests' threads; further ones are refused
 
 P = ParamSpec("P")
@@ -91,6 +94,7 @@ class ClientTurns:
 
     def __init__(self) -> None:
         self._clients: OrderedDict[str, _Client] = OrderedDict()  # the last active at the end
+        self._running: set[Call] = set()
 
     def enter(self, key: str, start: Start) -> None:
         """Call `start` with a call, at once or when it is the client's turn. `leave` must follow when that ends."""
@@ -100,12 +104,20 @@ class ClientTurns:
 
     def leave(self, key: str, call: Call) -> None:
         client = self._note_active(key)
+        self._running.discard(call)
         if call in client.running:
             client.running.remove(call)
-        if self._is_beside_others(client):
-            paid_at = max(client.paid_at, call.started_at) + call.computed_seconds / SHARE
-            client.paid_at = min(paid_at, time.monotonic() + (BURST_SECONDS + MAX_DEBT_SECONDS) / SHARE)
+        self._charge(client, call.computed_seconds, since=call.started_at)
         self._start_waiting(client)
+
+    def charge(self, key: str, seconds: float) -> None:
+        """Count what the event loop has computed for a request that took turns, when it has ended."""
+        self._charge(self._note_active(key), seconds, since=time.monotonic())
+
+    def _charge(self, client: _Client, seconds: float, *, since: float) -> None:
+        if self._is_beside_others(client):
+            paid_at = max(client.paid_at, since) + seconds / SHARE
+            client.paid_at = min(paid_at, time.monotonic() + (BURST_SECONDS + MAX_DEBT_SECONDS) / SHARE)
 
     async def run(self, key: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a blocking function in a thread when it is the client's turn."""
@@ -160,6 +172,7 @@ class ClientTurns:
                 client.timer = asyncio.get_running_loop().call_later(pause, self._start_waiting, client)
                 return
             client.running.append(call := Call())
+            self._running.add(call)
             client.started_at = time.monotonic()
             client.waiting.popleft()(call)
 
@@ -168,10 +181,19 @@ class ClientTurns:
         if not self._is_beside_others(client):
             return 0.0
         now = time.monotonic()
-        beside = client.started_at + PAUSE_SECONDS * len(client.running) - now if client.running else 0.0
-        share = client.running_paid_at - BURST_SECONDS / SHARE
-        share = min(share, client.started_at + MAX_DEBT_SECONDS / SHARE) - now
-        return max(beside, min(ACTIVE_SECONDS, share))
+        paid_at = client.running_paid_at
+        may_start = paid_at - BURST_SECONDS / SHARE
+        if client.running:
+            computed = sum(call.computed_seconds for call in client.running)
+            may_start = max(may_start, client.started_at + computed / SHARE)
+        if self._are_many_long():
+            may_start = max(may_start, paid_at - LONG_SECONDS / SHARE)
+        may_start = min(may_start, client.started_at + MAX_DEBT_SECONDS / SHARE)
+        may_start = max(may_start, client.started_at + PAUSE_SECONDS * len(client.running))
+        return min(ACTIVE_SECONDS, may_start - now)
+
+    def _are_many_long(self) -> bool:
+        return sum(call.computed_seconds > LONG_SECONDS for call in self._running) >= MAX_LONG
 
     def _is_beside_others(self, client: _Client) -> bool:
         other = next((other for other in reversed(self._clients.values()) if other is not client), None)

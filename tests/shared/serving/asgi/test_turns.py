@@ -32,15 +32,14 @@ class Server:
     async def _respond(self, scope: Any, receive: Any, send: Any) -> None:
         """Run for as long as the scope says: until `may_end`, asleep or, for negative seconds, computing."""
         await sync_to_async(self._view)(scope.get(CLIENT_KEY), scope["seconds"])
+        compute(scope["loop_seconds"])
 
     def _view(self, client: str | None, seconds: float | None) -> None:
         with self._counted(client):
             if seconds is None:
                 assert self.may_end.wait(30)
             elif seconds < 0:
-                began = time.thread_time()
-                while time.thread_time() < began - seconds:
-                    pass
+                compute(-seconds)
             else:
                 time.sleep(seconds)
 
@@ -54,8 +53,12 @@ class Server:
             with self._lock:
                 self.running[client] -= 1
 
-    def request(self, client: str | None, *, seconds: float | None = None) -> asyncio.Future[None]:
-        scope = {"type": "http", "seconds": seconds} | ({CLIENT_KEY: client} if client else {})
+    def request(
+        self, client: str | None, *, seconds: float | None = None, loop_seconds: float = 0.0
+    ) -> asyncio.Future[None]:
+        scope = {"type": "http", "seconds": seconds, "loop_seconds": loop_seconds}
+        if client:
+            scope[CLIENT_KEY] = client
         return asyncio.ensure_future(self.middleware(scope, _receive, _send))
 
     async def block_beside_others(self) -> asyncio.Future[bool]:
@@ -63,6 +66,12 @@ class Server:
         blocking = asyncio.ensure_future(client_turns.run(MANY, self.may_end.wait, 30))
         await self.request(FEW, seconds=0)
         return blocking
+
+
+def compute(seconds: float) -> None:
+    began = time.thread_time()
+    while time.thread_time() < began + seconds:
+        pass
 
 
 async def _receive() -> Any:
@@ -150,13 +159,16 @@ def test_requests_that_end_while_they_wait_take_no_turn() -> None:
 
 
 @pytest.mark.usefixtures("long_pause")
-def test_beside_others_a_client_that_has_computed_for_its_share_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("computing", [{"seconds": -0.1}, {"seconds": 0, "loop_seconds": 0.1}])
+def test_beside_others_a_client_that_has_computed_for_its_share_waits(
+    monkeypatch: pytest.MonkeyPatch, computing: dict[str, float]
+) -> None:
     monkeypatch.setattr(turns, "SHARE", 0.001)
     monkeypatch.setattr(turns, "BURST_SECONDS", 0.05)
 
     async def scenario(server: Server) -> None:
         await server.request(FEW, seconds=0)
-        await server.request(MANY, seconds=-0.1)
+        await server.request(MANY, **computing)
         waiting = server.request(MANY, seconds=0)
         for _ in range(5):
             await server.request(FEW, seconds=0)
@@ -248,6 +260,41 @@ def test_what_a_running_request_has_computed_counts(monkeypatch: pytest.MonkeyPa
         await waiting
 
     serve(scenario)
+
+
+async def test_a_client_that_has_just_computed_waits_for_the_long_calls_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without it the calls of thirty clients ran at once, and nobody was answered for minutes."""
+    monkeypatch.setattr(turns, "ACTIVE_SECONDS", 60.0)
+    started: dict[str, list[Call]] = {name: [] for name in ("long 1", "long 2", "waits", "new")}
+    client_turns.enter("waits", started["waits"].append)
+    for name in ("long 1", "long 2"):
+        client_turns.enter(name, started[name].append)
+        started[name][0]._computed_seconds = 0.1
+    started["waits"][0]._computed_seconds = 0.1
+    client_turns.leave("waits", started["waits"][0])
+    for name in ("waits", "new"):
+        client_turns.enter(name, started[name].append)
+    assert [len(started[name]) for name in ("waits", "new")] == [1, 1]
+    client_turns.leave("long 1", started["long 1"][0])
+    client_turns.enter("waits", started["waits"].append)
+    assert len(started["waits"]) == 3, "one long call is not many"
+
+
+async def test_a_call_that_computes_holds_up_its_clients_next_one_beside_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "ACTIVE_SECONDS", 60.0)
+    monkeypatch.setattr(turns, "PAUSE_SECONDS", 0.0)
+    started: list[Call] = []
+    client_turns.enter(FEW, lambda call: None)
+    client_turns.enter(MANY, started.append)
+    started[0]._computed_seconds = 0.2
+    client_turns.enter(MANY, started.append)
+    assert len(started) == 1
+    client_turns.leave(MANY, started[0])
+    assert len(started) == 2, "within the burst"
 
 
 @pytest.mark.usefixtures("long_pause")
