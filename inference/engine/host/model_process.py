@@ -25,6 +25,8 @@ from inference.engine.outputs import GenerationOutput
 Emit = Callable[[list[GenerationOutput]], None]
 Loader = Callable[[str, Path, LoadOptions, Emit, Path | None], ModelInterface]
 
+NICENESS = 5  # a web process, which computes for milliseconds at a time, goes first
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -52,6 +54,7 @@ def die_with_parent(signum: signal.Signals) -> None:
 
 def run_model(spec: ModelSpec, host: socket.socket, stderr: socket.socket, cores: CoreShare | None) -> None:
     """Run a model process to its end. host: connection to the host."""
+    os.nice(NICENESS)
     join_budget(cores)
     os.environ.update({SOCKET_VARIABLE: spec.socket, **dict(spec.environment)})
     os.dup2(stderr.fileno(), 2)

@@ -21,6 +21,7 @@ from inference.engine import (
     SamplingParams,
     TokenizationRequest,
 )
+from inference.engine.host.model_process import NICENESS
 from tests.inference.engine.processes import (
     RunningHost,
     eventually_idle,
@@ -76,6 +77,12 @@ async def test_unsupported_requests_raise_typed_errors_across_the_socket(host: R
         await host.commands.load("other", folder, LoadOptions(batch_size=0))
     assert END not in (await host.engine.tokenize("llama", TokenizationRequest(text="<|end|>"))).ids
     await host.engine.close()
+
+
+async def test_a_web_process_goes_before_a_model_that_computes(host: RunningHost, folder: Path) -> None:
+    await host.commands.load("llama", folder, LoadOptions(batch_size=16))
+    niceness = os.getpriority(os.PRIO_PROCESS, await host.pid("llama"))
+    assert niceness == min(19, os.getpriority(os.PRIO_PROCESS, host.process.pid) + NICENESS)
 
 
 async def test_m8_a_prompt_far_too_long_is_not_sent_to_the_model_process(host: RunningHost, folder: Path) -> None:
