@@ -40,6 +40,7 @@ Result = TypeVar("Result")
 NUMBERED_CALLS = frames.Generate | frames.Embed | frames.Score | frames.Tokenize | frames.Detokenize
 _CLOSE_SECONDS = 2.0
 _MAX_CONCURRENT_EMBEDDINGS = 16
+_MAX_EMBEDDINGS_PER_USER = 12
 _MAX_CONCURRENT_SUBMISSIONS = 2
 
 
@@ -79,7 +80,7 @@ class ModelServer:
         self._tokenizer_thread = ThreadPoolExecutor(1, "tokenize")
         # These threads wait for the embedder, which runs the texts of all requests together.
         self._embedding_threads = ThreadPoolExecutor(_MAX_CONCURRENT_EMBEDDINGS, "embed")
-        self._embedding_semaphore = FairSemaphore(_MAX_CONCURRENT_EMBEDDINGS)
+        self._embedding_semaphore = FairSemaphore(_MAX_CONCURRENT_EMBEDDINGS, per_user=_MAX_EMBEDDINGS_PER_USER)
 
     async def open(self, model: ModelInterface, path: Path) -> None:
         """Start the engine and listen on the socket at `path`."""

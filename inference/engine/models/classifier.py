@@ -58,7 +58,7 @@ class Classifier(Encoder):
         size = min(self._context_size, request.max_tokens or self._context_size)
         queries = [self._tokenizer.encode_part(query, size) for query in request.queries]
         texts = [self._encode(request, queries, size, index) for index in range(len(request.texts))]
-        rows = self.run(texts, cancelled)
+        rows = self.run(texts, cancelled, user=request.user)
         return ScoringResult(
             request_id=request.request_id,
             scores=tuple(tuple(np.frombuffer(row, "<f4").tolist()) for row in rows),

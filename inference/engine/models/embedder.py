@@ -57,7 +57,7 @@ class Embedder(Encoder):
             )
             for index, text in enumerate(request.texts)
         ]
-        vectors = self.run(texts, cancelled, one_core=request.one_core)
+        vectors = self.run(texts, cancelled, user=request.user, one_core=request.one_core)
         return EmbeddingResult(
             request_id=request.request_id,
             dimensions=len(vectors[0]) // 4,
@@ -80,7 +80,9 @@ class Embedder(Encoder):
             )
             for index, text in enumerate(request.texts)
         ]
-        rows = np.stack([np.frombuffer(row, "<f4") for row in self.run([*queries, *texts], cancelled)])
+        rows = np.stack(
+            [np.frombuffer(row, "<f4") for row in self.run([*queries, *texts], cancelled, user=request.user)]
+        )
         cosines = (rows[: len(queries)] * rows[len(queries) :]).sum(1).tolist()
         return ScoringResult(
             request_id=request.request_id,

@@ -1,5 +1,6 @@
 """The base of encoders: texts of several requests run together, in batches of similar length."""
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ LENGTH_STEP = 16  # texts of lengths up to the same multiple are batched togethe
 class _EncoderJob:
     """The texts of one request.
 
+    user: users take turns.
     one_core: its texts never run on several cores at once.
     pending: indices of texts that are still to run, longest last.
     rows: results of the texts, packed; empty before they have run.
@@ -37,6 +39,7 @@ class _EncoderJob:
 
     texts: Sequence[EncodedText]
     cancelled: threading.Event
+    user: str = ""
     one_core: bool = False
     pending: list[int] = field(init=False)
     rows: list[bytes] = field(init=False)
@@ -74,6 +77,8 @@ class Encoder:
         self._vocabulary: int = min(tokenizer.vocabulary, embeddings.num_embeddings)
         self._lock = threading.Lock()
         self._jobs: deque[_EncoderJob] = deque()
+        self._served: dict[str, int] = {}  # the number of the last batch that began with a text of the user
+        self._batches = itertools.count(1)
         self._threads = torch.get_num_threads()
         self._running = 0
         self._runners = ThreadPoolExecutor(self._threads, "encode")
@@ -92,14 +97,17 @@ class Encoder:
         with self._lock:
             return sum(len(job.pending) for job in self._jobs)
 
-    def run(self, texts: Sequence[EncodedText], cancelled: threading.Event, *, one_core: bool = False) -> list[bytes]:
+    def run(
+        self, texts: Sequence[EncodedText], cancelled: threading.Event, *, user: str, one_core: bool = False
+    ) -> list[bytes]:
         """Return the rows of the texts, each as little-endian float32.
 
+        user: the user whose turn the texts take.
         cancelled: when it is set, the remaining texts are dropped.
         one_core: leave the other cores to what else runs on the machine.
         Raise InferenceFailed for a row that is not finite; CancelledError if cancelled.
         """
-        job = _EncoderJob(texts, cancelled, one_core)
+        job = _EncoderJob(texts, cancelled, user, one_core)
         with self._lock:
             self._jobs.append(job)
         for _ in range(1 if one_core else min(self._threads, len(texts))):
@@ -159,27 +167,30 @@ class Encoder:
             self._finish()
 
     def _next_batch(self) -> list[tuple[_EncoderJob, int]]:
-        """Return the longest text of the next job in turn, with the longest texts of all jobs up to its length.
+        """Return the longest text of the next user's next job, with the longest texts of all jobs up to its length.
 
         Return none if no text waits, or other batches use this model's share of the cores. Set the threads of this
         batch: all if no other batch runs or waits, and it may have more than one.
         """
         with self._lock:
             self._drop_cancelled()
-            first = next((job for job in self._jobs if job.pending), None)
+            jobs = (job for job in self._jobs if job.pending)
+            first = min(jobs, key=lambda job: self._served.get(job.user, 0), default=None)  # the first of equals
             if first is None:
+                self._served.clear()
                 if not self._running:
                     release_cores()
                 return []
             threads = take_cores(self._wanted_threads())
             if self._running >= threads:
                 return []
+            self._served[first.user] = next(self._batches)
             self._jobs.remove(first)
             self._jobs.append(first)
             longest = -(-len(first.texts[first.pending[-1]]) // LENGTH_STEP) * LENGTH_STEP
             batch = [(first, first.pending.pop())]
             size = min(MAX_BATCH_TEXTS, max(1, MAX_BATCH_TOKENS // longest))
-            while len(batch) < size and (job := self._longest_within(longest)):
+            while len(batch) < size and (job := self._longest_within(longest, first.user)):
                 batch.append((job, job.pending.pop()))
             self._running += 1
             waits = any(job.pending for job in self._jobs)
@@ -197,11 +208,16 @@ class Encoder:
             self._jobs.remove(job)
             job.done.cancel()
 
-    def _longest_within(self, limit: int) -> _EncoderJob | None:
-        """Return the job with the longest waiting text of at most `limit` tokens; the first of equals."""
-        lengths = [(len(job.texts[job.pending[-1]]), -index) for index, job in enumerate(self._jobs) if job.pending]
-        length, negative_index = max((one for one in lengths if one[0] <= limit), default=(0, 0))
-        return self._jobs[-negative_index] if length else None
+    def _longest_within(self, limit: int, user: str) -> _EncoderJob | None:
+        """Return the job with the longest waiting text of at most `limit` tokens; of equals the user's, then the first.
+
+        Lengths that are padded alike are equal.
+        """
+        ends = [(job, len(job.texts[job.pending[-1]])) for job in self._jobs if job.pending]
+        fitting = [
+            (-(-length // LENGTH_STEP), job.user == user, length, job) for job, length in ends if length <= limit
+        ]
+        return max(fitting, key=lambda one: one[:3])[3] if fitting else None
 
     def _end_batch(self) -> None:
         with self._lock:

@@ -38,6 +38,7 @@ SAVED_SETTINGS = frozenset({
 })  # fmt: skip
 ROLES = ("system", "user", "assistant", "tool")
 QUESTION_MARKER = "\U000f0002"  # for private use, like the markers of transformers
+LONG_TEXT = 4000  # characters, which take some milliseconds to encode
 MANY_CHARACTERS = 64  # per token; only white space and unknown words have more
 
 
@@ -129,12 +130,19 @@ class Tokenizer:
         """
         with template_errors():
             if not self._control.search(text):
-                ids: list[int] = self._backend.encode(text, add_special_tokens=add_special_tokens).ids
-                return ids
+                return self._encode_plain(text, add_special_tokens=add_special_tokens)
             # Between markers, a control token is encoded by its letters.
             marked = mark_control_tokens(text, self._control)
             ids = encode_marked_chat(self._tokenizer, marked)
             return [*self._prefix, *ids, *self._suffix] if add_special_tokens else ids
+
+    def _encode_plain(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        if len(text) < LONG_TEXT:
+            encoding = self._backend.encode(text, add_special_tokens=add_special_tokens)
+        else:  # `encode` holds Python's lock to its end, and no model would go on meanwhile
+            (encoding,) = self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)
+        ids: list[int] = encoding.ids
+        return ids
 
     def tokenize(self, request: TokenizationRequest, context_size: int) -> TokenizationResult:
         """Return the tokens of a text or of a conversation. Raise InvalidRequest as `encode` and `encode_chat` do."""

@@ -79,6 +79,24 @@ async def test_a_waiter_cancelled_as_it_acquires_passes_the_semaphore_on() -> No
     await workers.end("c1")
 
 
+async def test_one_user_leaves_room_for_another() -> None:
+    workers = Workers(FairSemaphore(4, per_user=3))
+    await workers.come("a1", "a2", "a3", "a4", "a5", "b1")
+    assert workers.began == ["a1", "a2", "a3", "b1"]
+    await workers.come("b2", "c1")
+    await workers.end("b1")
+    assert workers.began[4:] == ["b2"]  # a has three
+    await workers.end("a1")
+    assert workers.began[5:] == ["a4"]
+    await workers.end("b2")
+    assert workers.began[6:] == ["c1"]
+    await workers.cancel("a5")
+    await workers.end("a2", "a3", "a4", "c1")
+    await workers.come("d1", "d2", "d3", "d4")
+    assert workers.began[7:] == ["d1", "d2", "d3"]
+    await workers.end("d1", "d2", "d3", "d4")
+
+
 async def test_the_estimated_wait_follows_recent_durations() -> None:
     semaphore = FairSemaphore(2)
     assert semaphore.estimate_wait(100) == 1

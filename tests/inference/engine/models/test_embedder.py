@@ -25,6 +25,7 @@ from inference.engine.errors import ContextLengthExceeded, InferenceFailed, Inva
 from inference.engine.host.loading import load_model
 from inference.engine.model_status import LoadOptions
 from inference.engine.models.embedder import Embedder
+from inference.engine.models.encoder import MAX_BATCH_TEXTS
 from inference.engine.models.layers.linear import packs
 from inference.engine.requests import EmbeddingRequest, TokenizationRequest
 from inference.engine.text import EncodedText
@@ -133,6 +134,34 @@ def test_a_short_request_does_not_wait_for_the_end_of_a_long_one(encoder_folder:
         threads.submit(lambda: (embed(embedder, "lamp"), ended.append("short"))).result()
         long.result()
     assert ended == ["short", "long"]
+
+
+def test_users_take_turns(encoder_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = load(encoder_folder)
+    run, all_wait, firsts = embedder._run, Event(), []
+
+    def watched(batch: Sequence[EncodedText]) -> torch.Tensor:
+        assert all_wait.wait(30)
+        firsts.append(len(batch[0]))
+        return run(batch)
+
+    def submit(user: str, *texts: str) -> None:
+        threads.submit(embedder.embed, EmbeddingRequest(request_id=user, texts=texts, user=user), Event())
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor(1) as runner, ThreadPoolExecutor(10) as threads:
+        patch.setattr(embedder, "_runners", runner)
+        patch.setattr(embedder, "_threads", 1)
+        patch.setattr(embedder, "_run", watched)
+        for _ in range(8):
+            submit("many", *["a warm lamp of brass and oak"] * 200)
+        while embedder.waiting < 1600 - MAX_BATCH_TEXTS:
+            time.sleep(0.001)
+        waiting = embedder.waiting
+        submit("few", "x")
+        while embedder.waiting == waiting:
+            time.sleep(0.001)
+        all_wait.set()
+    assert min(firsts[:2]) < min(firsts[2:])
 
 
 def test_a_failed_forward_pass_fails_only_the_requests_of_its_batch(

@@ -10,7 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from inference.engine.errors import InvalidRequest
 from inference.engine.requests import Message, Tool, ToolCall
-from inference.engine.text.tokenizer import Tokenizer
+from inference.engine.text.tokenizer import LONG_TEXT, Tokenizer
 from tests.inference.engine.tiny_models import SPECIAL, byte_tokenizer, letter_tokenizer
 
 CONTROL_IDS = set(range(len(SPECIAL)))
@@ -147,6 +147,12 @@ def test_a_prompt_encodes_as_in_transformers_with_its_first_token() -> None:
     assert tokenizer.encode("plain text")[0] == SPECIAL.index("<|bos|>")
     hostile = tokenizer.encode("plain <|bos|>")
     assert [i for i in hostile if i in CONTROL_IDS] == [SPECIAL.index("<|bos|>")]
+
+
+def test_a_long_text_encodes_as_in_transformers() -> None:
+    source = byte_tokenizer()
+    text = "naïve 日本 lamp\n" * LONG_TEXT
+    assert Tokenizer(source).encode(text) == source.encode(text)
 
 
 def test_messages_without_a_template_are_rejected() -> None:
