@@ -45,7 +45,7 @@ from shared.observability import tracing
 from shared.observability.health import is_draining
 from shared.observability.request_fields import bind_fields
 from shared.observability.request_id import bind_request_id, current_request_id
-from shared.serving.asgi.refusals import client_address_key
+from shared.serving.asgi.refusals import client_address_key, pacer
 from shared.serving.asgi.request_checks import trace_headers
 from shared.serving.asgi.turns import client_turns
 from shared.serving.server.websocket_protocol import MAX_MESSAGE_BYTES
@@ -114,6 +114,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             message = f"Too many messages: at most {MAX_MESSAGES_PER_SECOND:.0f} per second are read. Connect again."
             self._close_with_error(ApiError(429, message), POLICY_VIOLATION)
             return
+        await pacer.hold(self._client)
         value: dict[str, Any] = {}
         try:
             value = await self._parse_json(text_data)
@@ -130,9 +131,12 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         raw = text.encode()
         if len(raw) <= MAX_INLINE_PARSE_BYTES:
             return parse_json(raw)
+        return await client_turns.run(self._client, parse_json, raw)
+
+    @property
+    def _client(self) -> str:
         connection = self._connection
-        client = f"user:{connection.principal.user.pk}" if connection else client_address_key(self.scope)
-        return await client_turns.run(client, parse_json, raw)
+        return f"user:{connection.principal.user.pk}" if connection else client_address_key(self.scope)
 
     async def _handle(self, message: ClientMessage, value: dict[str, Any]) -> None:
         """Handle a client's message, of which `value` is the JSON. Raise ApiError or EngineError."""
@@ -145,6 +149,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         elif isinstance(message, CancelMessage):
             self._cancel(message)
         elif isinstance(message, PingMessage):
+            pacer.count(self._client)
             self._outbox.put_text(encode_pong(value))
 
     async def _authenticate(self, message: AuthMessage) -> None:
@@ -261,7 +266,8 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._outbox.close(code, "")
 
     def _send_error(self, error: ApiError | EngineError, inference_id: str | None) -> str:
-        """Send the error in the form of the HTTP routes, and return its code."""
+        """Send the error in the form of the HTTP routes, and return its code. It counts as a refused request."""
+        pacer.count(self._client)
         problem = error.problem if isinstance(error, ApiError) else problem_from_engine_error(error)
         request_id = current_request_id() or self._request_id
         body = json.loads(error_body_bytes(problem, path=self.scope["path"], request_id=request_id))

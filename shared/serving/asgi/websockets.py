@@ -17,6 +17,7 @@ from shared.observability.health import is_draining
 from shared.observability.request_fields import RequestFields, bind_fields
 from shared.observability.request_id import bind_request_id
 from shared.serving.asgi.metrics import OPEN_WEBSOCKETS, WEBSOCKETS
+from shared.serving.asgi.refusals import client_address_key, pacer
 from shared.serving.asgi.request_checks import apply_proxy_headers, get_header, validate_request
 from shared.serving.asgi.responses import draining_error, problem_response_parts
 from shared.serving.asgi.types import Application, Event, Headers, Receive, Scope, Send
@@ -62,6 +63,9 @@ class WebSocketGuard:
 
     async def _forward(self, scope: Scope, channel: "WebSocketChannel") -> None:
         scope = validate_handshake(scope)
+        client = client_address_key(scope)
+        pacer.count(client)
+        await pacer.hold(client)
         if self.open >= self.max_open:
             await channel.send({"type": "websocket.accept"})
             await channel.send({"type": "websocket.close", "code": TRY_AGAIN_LATER, "reason": "too many connections"})

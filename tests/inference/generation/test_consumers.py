@@ -13,6 +13,7 @@ from inference.generation import consumers
 from inference.generation.consumers import GenerationConsumer
 from shared.accounts.middleware.connections import MAX_UNAUTHENTICATED_PER_ADDRESS
 from shared.api.errors import ApiError
+from shared.serving.asgi.refusals import RefusalPacer
 
 REPLY_TIMEOUT_SECONDS = 30
 
@@ -54,6 +55,33 @@ async def test_s8_unauthenticated_connections_are_limited_per_address():
         async with open_connection("192.0.2.1") as next_connection:
             assert await next_connection.receive_nothing()
         assert await waiting[0].receive_nothing()
+
+
+class Debts(RefusalPacer):
+    """A pacer whose clients wait until they may go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counted: list[str] = []
+        self.may_go_on = asyncio.Event()
+
+    def count(self, client: str, *, weight: int = 1) -> None:
+        self.counted.append(client)
+
+    async def hold(self, client: str) -> float:
+        await self.may_go_on.wait()
+        return 0.0
+
+
+async def test_messages_wait_after_many_that_were_refused(monkeypatch: pytest.MonkeyPatch):
+    pacer = Debts()
+    monkeypatch.setattr(consumers, "pacer", pacer)
+    async with open_connection("192.0.2.1") as connection:
+        await connection.send_input({"type": "websocket.receive", "text": "no JSON"})
+        assert await connection.receive_nothing(0.2)
+        pacer.may_go_on.set()
+        assert await receive_end(connection) == ("AUTHENTICATION_FAILED", 4401)
+    assert pacer.counted == ["address:192.0.2.1"]
 
 
 def slow_lookup(error: ApiError) -> Callable[[str], Awaitable[Any]]:
