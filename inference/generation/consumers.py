@@ -51,6 +51,7 @@ from shared.serving.asgi.turns import client_turns
 from shared.serving.server.websocket_protocol import MAX_MESSAGE_BYTES
 
 MAX_INFERENCES = 16  # that run at once on one connection
+REFUSAL_WEIGHT = 3  # of pings, which cost less
 AUTHENTICATION_TIMEOUT_SECONDS = 10.0
 
 # Close codes.
@@ -158,7 +159,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         try:
             if self._connection is None:
                 await check_failed_sign_ins(self.scope)
-            principal = await _find_principal(message.token)
+            principal = await _find_principal(message.token, client=self._client)
         except NotAuthenticated:
             await self._reject_credential()
             return
@@ -228,7 +229,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _authorize(self) -> Principal:
         """Return the principal as it is now. Raise ApiError 401, 403, 429 or 503."""
-        principal = await _find_principal(self._credential)
+        principal = await _find_principal(self._credential, client=self._client)
         raise_if_limited(await count_scopes(principal_limit_scopes(principal)))
         require_permission(principal, Permission.RUN_INFERENCE)
         return principal
@@ -267,7 +268,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     def _send_error(self, error: ApiError | EngineError, inference_id: str | None) -> str:
         """Send the error in the form of the HTTP routes, and return its code. It counts as a refused request."""
-        pacer.count(self._client)
+        pacer.count(self._client, weight=REFUSAL_WEIGHT)
         problem = error.problem if isinstance(error, ApiError) else problem_from_engine_error(error)
         request_id = current_request_id() or self._request_id
         body = json.loads(error_body_bytes(problem, path=self.scope["path"], request_id=request_id))
@@ -297,10 +298,10 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             self._sender.result()
 
 
-async def _find_principal(credential: str) -> Principal:
+async def _find_principal(credential: str, *, client: str) -> Principal:
     """Return the principal of a credential. Raise ApiError 401, and 503 while the database does not answer."""
     try:
-        return await authenticate_in_thread(credential)
+        return await authenticate_in_thread(credential, client=client)
     except DatabaseError as error:
         if not is_transient_database_error(error):
             raise

@@ -24,7 +24,8 @@ from shared.accounts.models import ApiKey, SignIn
 from shared.api.errors import ApiError
 from shared.api.limits.rate_limits import address_key
 from shared.observability.health import is_draining
-from shared.serving.db_threads import run_in_db_thread
+from shared.serving.asgi.turns import client_turns
+from shared.serving.db_threads import closing_connection, run_in_db_thread
 
 CHECK_INTERVAL_SECONDS = 0.5
 MAX_IDS_PER_QUERY = 500
@@ -34,9 +35,12 @@ T = TypeVar("T")
 logger = structlog.get_logger(__name__)
 
 
-async def authenticate_in_thread(credential: str) -> Principal:
-    """Run `authenticate` outside of any request, in a thread that closes its database connection."""
-    return await run_in_db_thread(authenticate, credential)
+async def authenticate_in_thread(credential: str, *, client: str) -> Principal:
+    """Run `authenticate` outside of any request, in a thread that closes its database connection.
+
+    client: the user or address whose turn it takes.
+    """
+    return await client_turns.run(client, closing_connection(authenticate), credential)
 
 
 @dataclass(eq=False)

@@ -85,7 +85,7 @@ async def test_messages_wait_after_many_that_were_refused(monkeypatch: pytest.Mo
 
 
 def slow_lookup(error: ApiError) -> Callable[[str], Awaitable[Any]]:
-    async def find_principal(credential: str) -> Any:
+    async def find_principal(credential: str, *, client: str) -> Any:
         await asyncio.sleep(0.3)
         raise error
 
