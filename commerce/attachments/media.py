@@ -6,6 +6,7 @@ Only images are shown inline. The content security policy is a sandbox without p
 from typing import Any
 from urllib.parse import quote
 
+from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.files.storage import default_storage
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
@@ -24,7 +25,7 @@ SAFE_HEADERS = {
 }
 
 
-def media(request: HttpRequest, path: str) -> HttpResponseBase:
+async def media(request: HttpRequest, path: str) -> HttpResponseBase:
     """Stream a file from disk, or redirect to a URL of S3 that is signed for five minutes."""
     if request.method not in ("GET", "HEAD"):
         return HttpResponse(status=405, headers={"Allow": "GET, HEAD"})
@@ -34,9 +35,9 @@ def media(request: HttpRequest, path: str) -> HttpResponseBase:
         raise Http404 from None
     etag = f'"{quote(path)}"'  # a stored file never changes
     find = _find_url if settings.STORAGE == "s3" else _open_file
-    found = find(f"{storage.ATTACHMENTS_FOLDER}/{path}")
+    found = await sync_to_async(find, thread_sensitive=False)(f"{storage.ATTACHMENTS_FOLDER}/{path}")
     if found is None:
-        return _redirect_to_original(path)
+        return await _redirect_to_original(path)
     if isinstance(found, str):
         return HttpResponseRedirect(found, headers=SAFE_HEADERS | {"Cache-Control": "private, max-age=240"})
     if request.headers.get("If-None-Match") == etag:
@@ -60,12 +61,12 @@ def _find_url(path: str) -> str | None:
     return default_storage.url(path) if default_storage.exists(path) else None
 
 
-def _redirect_to_original(path: str) -> HttpResponseBase:
+async def _redirect_to_original(path: str) -> HttpResponseBase:
     """Redirect a smaller copy that is not made yet to its original. Raise Http404 for other files."""
     key, _, name = path.partition("/")
     if name.startswith("sizes/"):
         unsized = Attachment.objects.filter(key=key, sizes_made_at=None, width__isnull=False)
-        attachment = unsized.first()
+        attachment = await unsized.afirst()
         if attachment is not None:
             url = storage.original_url(attachment, None)
             return HttpResponseRedirect(url, headers=SAFE_HEADERS | {"Cache-Control": "no-store"})

@@ -9,7 +9,7 @@ from typing import Self
 
 from django.db import models
 from django.db.models import Count, F, OuterRef, Prefetch, Q, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Cast, Coalesce, Length
 
 from commerce.catalog.models import Product, Variation
 from commerce.shops.models import Shop
@@ -45,11 +45,21 @@ class OrderQuerySet(models.QuerySet["Order"]):
         return self.filter(shop__in=Shop.objects.managed_by(user))
 
     def with_response_size(self) -> Self:
-        """Annotate `response_size`: an estimate of the bytes of JSON. A line of a part is in the whole order too."""
-        own = OrderLine.objects.filter(order=OuterRef("pk")).order_by().values("order")
-        of_parts = OrderLine.objects.filter(order__parent=OuterRef("pk")).order_by().values("order__parent")
-        lines = [Coalesce(Subquery(rows.annotate(count=Count("pk")).values("count")), 0) for rows in (own, of_parts)]
-        return self.annotate(response_size=(lines[0] + 2 * lines[1]) * BYTES_PER_LINE + BYTES_PER_ORDER)
+        """Annotate `response_size`: an estimate of the bytes of JSON.
+
+        A line of a part is in the whole order too, and the addresses of the whole order are in each part.
+        """
+        grouped = [
+            OrderLine.objects.filter(order=OuterRef("pk")).order_by().values("order"),
+            OrderLine.objects.filter(order__parent=OuterRef("pk")).order_by().values("order__parent"),
+            Order.objects.filter(parent=OuterRef("pk")).order_by().values("parent"),
+        ]
+        own_lines, lines, parts = (
+            Coalesce(Subquery(rows.annotate(count=Count("pk")).values("count")), 0) for rows in grouped
+        )
+        addresses = [Length(Cast(name, models.TextField())) for name in ("billing_address", "shipping_address")]
+        own_bytes = addresses[0] + addresses[1] + BYTES_PER_ORDER
+        return self.annotate(response_size=(own_lines + 2 * lines) * BYTES_PER_LINE + (1 + parts) * own_bytes)
 
     def for_response(self) -> Self:
         """Select the customer, and prefetch children, lines, products and images in four queries."""

@@ -115,7 +115,10 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             message = f"Too many messages: at most {MAX_MESSAGES_PER_SECOND:.0f} per second are read. Connect again."
             self._close_with_error(ApiError(429, message), POLICY_VIOLATION)
             return
-        await pacer.hold(self._client)
+        if self._connection is not None:  # else its handshake has waited
+            await pacer.hold(self._client)
+            if self._outbox.closing:
+                return
         value: dict[str, Any] = {}
         try:
             value = await self._parse_json(text_data)
@@ -267,9 +270,10 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         self._outbox.close(code, "")
 
     def _send_error(self, error: ApiError | EngineError, inference_id: str | None) -> str:
-        """Send the error in the form of the HTTP routes, and return its code. It counts as a refused request."""
-        pacer.count(self._client, weight=REFUSAL_WEIGHT)
+        """Send the error in the form of the HTTP routes, and return its code. That of a client counts as a refusal."""
         problem = error.problem if isinstance(error, ApiError) else problem_from_engine_error(error)
+        if problem.status < 500:
+            pacer.count(self._client, weight=REFUSAL_WEIGHT)
         request_id = current_request_id() or self._request_id
         body = json.loads(error_body_bytes(problem, path=self.scope["path"], request_id=request_id))
         details = body["error"].get("details", {})

@@ -13,8 +13,8 @@ _NEWEST_WEIGHT = 0.1  # of the moving average
 class FairSemaphore:
     """A semaphore of one event loop. Interactive waiters precede batch waiters; within each kind, users take turns.
 
-    per_user: how often one user may hold it at once. With fewer than `count`, another user need not wait for the end
-    of any of them.
+    per_user: how often one user may hold it at once. With fewer than `count`, another user's interactive call need not
+    wait for the end of any of them.
     """
 
     def __init__(self, count: int, *, per_user: int | None = None) -> None:

@@ -130,19 +130,18 @@ class Tokenizer:
         """
         with template_errors():
             if not self._control.search(text):
-                return self._encode_plain(text, add_special_tokens=add_special_tokens)
+                ids: list[int] = self._encoding(text, add_special_tokens=add_special_tokens).ids
+                return ids
             # Between markers, a control token is encoded by its letters.
             marked = mark_control_tokens(text, self._control)
             ids = encode_marked_chat(self._tokenizer, marked)
             return [*self._prefix, *ids, *self._suffix] if add_special_tokens else ids
 
-    def _encode_plain(self, text: str, *, add_special_tokens: bool) -> list[int]:
+    def _encoding(self, text: str, *, add_special_tokens: bool) -> Encoding:
         if len(text) < LONG_TEXT:
-            encoding = self._backend.encode(text, add_special_tokens=add_special_tokens)
-        else:  # `encode` holds Python's lock to its end, and no model would go on meanwhile
-            (encoding,) = self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)
-        ids: list[int] = encoding.ids
-        return ids
+            return self._backend.encode(text, add_special_tokens=add_special_tokens)
+        # `encode` holds Python's lock to its end, and no model would go on meanwhile.
+        return self._backend.encode_batch_fast([text], add_special_tokens=add_special_tokens)[0]
 
     def tokenize(self, request: TokenizationRequest, context_size: int) -> TokenizationResult:
         """Return the tokens of a text or of a conversation. Raise InvalidRequest as `encode` and `encode_chat` do."""
@@ -172,7 +171,7 @@ class Tokenizer:
     def encode_part(self, text: str, context_size: int) -> Encoding:
         """Return the encoding of a text of a pair, without special tokens."""
         with template_errors():
-            return self._backend.encode(self._disarm(text[: MANY_CHARACTERS * context_size]), add_special_tokens=False)
+            return self._encoding(self._disarm(text[: MANY_CHARACTERS * context_size]), add_special_tokens=False)
 
     def encode_pair(
         self, first: Encoding, second: str, context_size: int, max_tokens: int | None = None

@@ -89,6 +89,7 @@ class PagePagination(BasePagination):
     limit: int
     total: int
     offset: int
+    _taken: int  # rows of the list that this page has, if there are as many
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         self._request = request
@@ -97,6 +98,7 @@ class PagePagination(BasePagination):
         self.offset = (self.page - 1) * self.limit
         if self.is_limited_by_size and (offset := get_offset(request)):
             self.offset, self.page = offset, offset // self.limit + 1
+        self._taken = self.limit
         with limit_list_query(request, first_row=self.offset, indexed=getattr(view, "indexed_parameters", ())):
             rows, self.total = self.read_rows(queryset, self.offset)
         return rows
@@ -106,12 +108,13 @@ class PagePagination(BasePagination):
         count = _count_fitting(queryset, offset, self.limit) if self.is_limited_by_size else self.limit
         rows = list(_slice(queryset, offset, count + 1))  # one more shows that there is a next page
         total = _count_rows(queryset, offset, len(rows), is_last=0 < len(rows) <= count)
+        self._taken = count
         return rows[:count], total
 
     def get_paginated_response(self, data: list[Any]) -> Response:
         last_page = max(1, -(-self.total // self.limit))
         count = _fitting_prefix(data) if self.is_limited_by_size else len(data)
-        next_url = self._next_url(count)
+        next_url = self._next_url(count if count < len(data) else self._taken)
         data = data[:count]
         return Response(
             {

@@ -17,6 +17,7 @@ from shared.serving.asgi.routes import find_route
 from shared.serving.asgi.threads import (
     ending_when_client_leaves,
     is_request_thread_unused,
+    metered,
     release_request_thread,
 )
 from shared.serving.asgi.types import Scope
@@ -85,6 +86,9 @@ class ConnectionReleasingHandler(ASGIHandler):
             await sync_to_async(response.close)()
         if not sending.cancelled():
             sending.result()
+
+    async def run_get_response(self, request: Any) -> Any:
+        return await metered(super().run_get_response(request))  # Django calls it in a task of its own
 
     async def send_response(self, response: HttpResponseBase, send: Any) -> None:
         """Close the thread's database connection, return the thread, then send the response."""

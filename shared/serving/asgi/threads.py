@@ -12,7 +12,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from asgiref.sync import ThreadSensitiveContext
 from django.core.exceptions import RequestAborted
@@ -44,33 +44,42 @@ class ThreadReuseMiddleware:
             return
         thread = RequestThread(self._idle, scope.get(CLIENT_KEY))
         token = _current_thread.set(thread)
-        response = _Metered(self._application(scope, receive, send))
         try:
             async with ThreadSensitiveContext(executor=thread):
-                await response
+                await metered(self._application(scope, receive, send))
         finally:
             _current_thread.reset(token)
             thread.close()
             if thread.has_taken_turns and thread.client:
-                client_turns.charge(thread.client, response.computed_seconds)
+                client_turns.charge(thread.client, thread.loop_seconds)
 
 
-class _Metered:
+async def metered(awaitable: Awaitable[R]) -> R:
+    """Return its result, and count what the event loop computes for it, but in tasks of its own, for the request."""
+    thread, measured = _current_thread.get(), _Measured(awaitable)
+    try:
+        return await measured
+    finally:
+        if thread:
+            thread.loop_seconds += measured.computed_seconds
+
+
+class _Measured(Generic[R]):
     """An awaitable that measures what the event loop computes in its task."""
 
-    def __init__(self, awaitable: Awaitable[None]) -> None:
+    def __init__(self, awaitable: Awaitable[R]) -> None:
         self._awaitable = awaitable
         self.computed_seconds = 0.0
 
-    def __await__(self) -> Generator[Any, Any, None]:
+    def __await__(self) -> Generator[Any, Any, R]:
         steps = self._awaitable.__await__()
         step: Callable[[], Any] = steps.__next__
         while True:
             began = time.thread_time()
             try:
                 waited_for = step()
-            except StopIteration:
-                return
+            except StopIteration as end:
+                return cast(R, end.value)
             finally:
                 self.computed_seconds += time.thread_time() - began
             try:
@@ -90,6 +99,7 @@ class RequestThread(Executor):
         self._idle = idle
         self.client = client
         self.has_taken_turns = False
+        self.loop_seconds = 0.0  # that the event loop has computed for it
         self._thread: ThreadPoolExecutor | None = None
         self._is_closed = False
         self._receive: Receive | None = None

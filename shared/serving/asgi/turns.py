@@ -111,7 +111,7 @@ class ClientTurns:
         self._start_waiting(client)
 
     def charge(self, key: str, seconds: float) -> None:
-        """Count what the event loop has computed for a request that took turns, when it has ended."""
+        """Count what the event loop has computed for a request that took turns, but for its stream."""
         self._charge(self._note_active(key), seconds, since=time.monotonic())
 
     def _charge(self, client: _Client, seconds: float, *, since: float) -> None:
@@ -186,8 +186,8 @@ class ClientTurns:
         if client.running:
             computed = sum(call.computed_seconds for call in client.running)
             may_start = max(may_start, client.started_at + computed / SHARE)
-        if self._are_many_long():
-            may_start = max(may_start, paid_at - LONG_SECONDS / SHARE)
+        if self._are_many_long() and paid_at - LONG_SECONDS / SHARE > now:
+            may_start = max(may_start, now + LONG_SECONDS)  # they may have ended then
         may_start = min(may_start, client.started_at + MAX_DEBT_SECONDS / SHARE)
         may_start = max(may_start, client.started_at + PAUSE_SECONDS * len(client.running))
         return min(ACTIVE_SECONDS, may_start - now)

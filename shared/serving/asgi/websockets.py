@@ -4,7 +4,8 @@ It does not look at credentials: a client sends them in its first message.
 """
 
 import time
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 import structlog
@@ -25,6 +26,7 @@ from shared.serving.asgi.types import Application, Event, Headers, Receive, Scop
 # Close codes of RFC 6455, section 7.4, and of its registry.
 INTERNAL_ERROR = 1011
 TRY_AGAIN_LATER = 1013
+MAX_HELD_PER_ADDRESS = 100
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 logger = structlog.get_logger(__name__)
@@ -42,6 +44,7 @@ class WebSocketGuard:
     application: Application = reject_unknown_path
     max_open: int = 1
     open: int = 0
+    _held: Counter[str] = field(default_factory=Counter)  # handshakes that wait, by address
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection from its handshake to its end, and write one log line."""
@@ -63,9 +66,7 @@ class WebSocketGuard:
 
     async def _forward(self, scope: Scope, channel: "WebSocketChannel") -> None:
         scope = validate_handshake(scope)
-        client = client_address_key(scope)
-        pacer.count(client)
-        await pacer.hold(client)
+        await self._hold(client_address_key(scope))
         if self.open >= self.max_open:
             await channel.send({"type": "websocket.accept"})
             await channel.send({"type": "websocket.close", "code": TRY_AGAIN_LATER, "reason": "too many connections"})
@@ -77,6 +78,21 @@ class WebSocketGuard:
         finally:
             self.open -= 1
             OPEN_WEBSOCKETS.add(-1)
+
+    async def _hold(self, client: str) -> None:
+        """Let a handshake wait while its address is in debt. Raise ApiError 429 if many of it wait."""
+        if self.application is reject_unknown_path:
+            return
+        pacer.count(client)
+        if self._held[client] >= MAX_HELD_PER_ADDRESS:
+            raise ApiError(429, "Too many connections. Try again later.", headers={"Retry-After": "10"})
+        self._held[client] += 1
+        try:
+            await pacer.hold(client)
+        finally:
+            self._held[client] -= 1
+            if not self._held[client]:
+                del self._held[client]
 
 
 def validate_handshake(scope: Scope) -> Scope:

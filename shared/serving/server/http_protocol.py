@@ -22,6 +22,7 @@ from shared.serving.asgi.refusals import client_address_key, pacer
 from shared.serving.asgi.responses import problem_response_parts
 
 MAX_HEAD_BYTES = 32 * 1024
+CHUNKED_PIECE_BYTES = 8192  # of a body whose length is not known
 PIECE_BYTES = 512  # parsed at a time, beside bodies: of requests that are sent ahead, no more wait parsed
 HEAD_TIMEOUT_SECONDS = 20.0
 WRITE_STALL_SECONDS = 30.0  # without the client reading
@@ -80,7 +81,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._stall_timer: asyncio.TimerHandle | None = None
         self._refusal_timer: asyncio.TimerHandle | None = None
         self._unparsed = bytearray()
-        self._body_left = 0  # bytes of the present body that its Content-Length announces
+        self._is_chunked = False
+        self._body_left = 0  # bytes that may be parsed at once, since the present body has them
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -175,16 +177,22 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if self._needs_credential and not is_probe and not any(name in CREDENTIAL_HEADERS for name, _ in self.headers):
             self._refusal = Problem.from_status(503, headers={"Retry-After": "1"})
             raise ValueError("no credential")
-        lengths = (value for name, value in self.headers if name == b"content-length")
-        self._body_left = int(next(lengths, b"0"))  # the parser has checked it
+        headers = dict(self.headers)
+        self._is_chunked = b"transfer-encoding" in headers
+        self._body_left = CHUNKED_PIECE_BYTES if self._is_chunked else int(headers.get(b"content-length", b"0"))
         self.scope["stoa.mark_authenticated"] = self.mark_authenticated  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
         if self.parser.should_upgrade() and not self._should_upgrade():
             self.cycle.keep_alive = False  # what follows is not HTTP/1.1
 
     def on_body(self, body: bytes) -> None:
-        self._body_left -= len(body)
+        if not self._is_chunked:
+            self._body_left -= len(body)
         super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._body_left = 0
+        super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         """Answer data that is not a valid request, later to an address that goes on with such data.
@@ -238,7 +246,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._head_timer = self.loop.call_later(seconds, self._end_slow_head)
 
     def _end_slow_head(self) -> None:
-        if self.flow.is_held:  # the rest of the head has arrived, and waits for the response to another request
+        if self.flow.read_paused:  # the rest of the head waits for the response to another request
             self._start_head_timer()
         else:
             self.transport.close()

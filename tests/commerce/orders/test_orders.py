@@ -377,6 +377,30 @@ class TestReading:
         assert sum(sizes) == page["total"] == 70
         assert 30 < sizes[0] < 60
 
+    def test_the_addresses_of_orders_count_for_the_size_of_a_page(
+        self, client_of: ApiClient, customer: User, lamp: Product, tent: Product
+    ):
+        lines = tuple(BulkOrderLine(item.shop_id, item.pk, 1, 1250) for item in (lamp, tent))
+        statuses = {lamp.shop_id: "complete", tent.shop_id: "complete"}
+        now = timezone.now()
+        past = (BulkOrder(customer.pk, now - timedelta(hours=n), "EUR", lines, statuses) for n in range(50))
+        list(insert_orders(past, random=Random(1)))
+        address = {"street_address": "x" * 16_000}
+        Order.objects.update(billing_address=address, shipping_address=address)
+
+        sizes = [order.response_size for order in Order.objects.filter(parent=None).with_response_size()]
+        page = client_of(customer).get(PATH, {"limit": 100}).json()
+
+        fitting = 4 * 1024 * 1024 // sizes[0]
+        assert 100_000 < min(sizes) <= max(sizes) < 105_000
+        assert (len(page["data"]), page["total"], page["to"]) == (fitting, 50, fitting)
+        assert page["next_page_url"].endswith(f"offset={fitting}")
+
+    def test_an_empty_page_names_no_next_one(self, client_of: ApiClient, customer: User, order: Order):
+        page = client_of(customer).get(PATH, {"page": 2}).json()
+
+        assert (page["data"], page["next_page_url"]) == ([], None)
+
     def test_a_product_is_the_same_in_the_whole_order_and_in_its_part(
         self, client_of: ApiClient, customer: User, order: Order
     ):

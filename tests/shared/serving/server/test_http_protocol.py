@@ -125,6 +125,17 @@ async def test_bodies_of_requests_that_are_sent_ahead_are_whole(piece: int) -> N
             assert await asyncio.wait_for(read_response(reader), 30) == b"/%d %d;" % (number, length)
 
 
+async def test_a_chunked_body_is_whole_and_the_request_behind_it_waits() -> None:
+    chunks = b"".join(b"%x\r\n" % size + b"x" * size + b"\r\n" for size in (1, 70_000, 300, 20_000)) + b"0\r\n\r\n"
+    echo = Echo()
+    echo.may_answer.set()
+    async with connect(echo) as (reader, writer):
+        writer.write(b"POST /0 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks)
+        writer.write(b"GET /1 HTTP/1.1\r\nHost: a\r\n\r\n")
+        for number, length in enumerate([90_301, 0]):
+            assert await asyncio.wait_for(read_response(reader), 30) == b"/%d %d;" % (number, length)
+
+
 async def test_a_slow_response_ends_no_connection_on_which_a_head_has_been_sent_ahead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
