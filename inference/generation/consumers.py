@@ -115,7 +115,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             message = f"Too many messages: at most {MAX_MESSAGES_PER_SECOND:.0f} per second are read. Connect again."
             self._close_with_error(ApiError(429, message), POLICY_VIOLATION)
             return
-        if self._connection is not None:  # else its handshake has waited
+        if self._connection is not None:  # before authentication the handshake has waited
             await pacer.hold(self._client)
             if self._outbox.closing:
                 return

@@ -39,7 +39,7 @@ class _EncoderJob:
 
     texts: Sequence[EncodedText]
     cancelled: threading.Event
-    user: str = ""
+    user: str
     one_core: bool = False
     pending: list[int] = field(init=False)
     rows: list[bytes] = field(init=False)

@@ -22,8 +22,8 @@ from shared.serving.asgi.refusals import client_address_key, pacer
 from shared.serving.asgi.responses import problem_response_parts
 
 MAX_HEAD_BYTES = 32 * 1024
-CHUNKED_PIECE_BYTES = 8192  # of a body whose length is not known
 PIECE_BYTES = 512  # parsed at a time, beside bodies: of requests that are sent ahead, no more wait parsed
+CHUNKED_PIECE_BYTES = 2048  # of a body whose length is not known, and of what is sent behind it
 HEAD_TIMEOUT_SECONDS = 20.0
 WRITE_STALL_SECONDS = 30.0  # without the client reading
 MAX_CONNECTIONS = 10_000
@@ -49,9 +49,9 @@ def raise_connection_limit() -> int:
 
 
 class HoldableFlow(FlowControl):
-    """uvicorn's flow control, but for what each `receive` does: it reads on, even while parsed requests wait."""
+    """Flow control that can be held: uvicorn's reads on at each `receive`, even while parsed requests wait."""
 
-    is_held = False  # nothing is read
+    is_held = False
 
     def resume_reading(self) -> None:
         if not self.is_held:

@@ -8,12 +8,18 @@ from typing import Any
 
 import pytest
 from asgiref.testing import ApplicationCommunicator
+from django.utils import timezone
 
 from inference.generation import consumers
 from inference.generation.consumers import GenerationConsumer
 from shared.accounts.middleware.connections import MAX_UNAUTHENTICATED_PER_ADDRESS
+from shared.accounts.models import User
+from shared.accounts.roles import Role
+from shared.accounts.services import create_api_key
 from shared.api.errors import ApiError
 from shared.serving.asgi.refusals import RefusalPacer
+from shared.serving.db_threads import run_in_db_thread
+from tests.shared.accounts.conftest import make_user
 
 REPLY_TIMEOUT_SECONDS = 30
 
@@ -58,17 +64,19 @@ async def test_s8_unauthenticated_connections_are_limited_per_address():
 
 
 class Debts(RefusalPacer):
-    """A pacer whose clients wait for ever."""
+    """A pacer whose clients wait until they may go on."""
 
     def __init__(self) -> None:
         super().__init__()
         self.counted: list[str] = []
+        self.may_go_on = asyncio.Event()
 
     def count(self, client: str, *, weight: int = 1) -> None:
         self.counted.append(client)
 
     async def hold(self, client: str) -> float:
-        return await asyncio.Future[float]()
+        await self.may_go_on.wait()
+        return 0.0
 
 
 async def test_a_first_message_is_not_held_for_the_debts_of_its_address_and_its_refusal_counts(
@@ -80,6 +88,31 @@ async def test_a_first_message_is_not_held_for_the_debts_of_its_address_and_its_
         await connection.send_input({"type": "websocket.receive", "text": "no JSON"})
         assert await receive_end(connection) == ("AUTHENTICATION_FAILED", 4401)
     assert pacer.counted == ["address:192.0.2.1"]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_messages_of_a_user_in_debt_wait_and_pings_and_refusals_count(monkeypatch: pytest.MonkeyPatch):
+    pacer = Debts()
+    monkeypatch.setattr(consumers, "pacer", pacer)
+    user, key = await run_in_db_thread(user_with_key)
+    async with open_connection("192.0.2.1") as connection:
+        for message in ({"type": "auth", "token": key}, {"type": "ping"}, {"type": "cancel", "id": "none"}):
+            await connection.send_input({"type": "websocket.receive", "text": json.dumps(message)})
+        assert await receive_type(connection) == "auth"
+        assert await connection.receive_nothing(0.2)
+        pacer.may_go_on.set()
+        assert [await receive_type(connection) for _ in range(2)] == ["pong", "error"]
+    assert pacer.counted == [f"user:{user.pk}"] * 2
+
+
+def user_with_key() -> tuple[User, str]:
+    user = make_user(Role.STAFF, "debtor@example.com")
+    return user, create_api_key(user=user, name="k", now=timezone.now())[1]
+
+
+async def receive_type(connection: ApplicationCommunicator) -> str:
+    message = await connection.receive_output(REPLY_TIMEOUT_SECONDS)
+    return str(json.loads(message["text"])["type"])
 
 
 def slow_lookup(error: ApiError) -> Callable[[str], Awaitable[Any]]:

@@ -5,12 +5,16 @@ import json
 import socket
 import struct
 import time
+from typing import Any
 
 import psutil
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus
 
+from shared.serving.asgi import websockets
+from shared.serving.asgi.refusals import BURST, RefusalPacer
+from shared.serving.asgi.types import Event, Receive, Scope, Send
 from tests.shared.serving.conftest import Served, StartServer
 
 MIB = 1024 * 1024
@@ -296,3 +300,53 @@ async def test_s12_a_stopping_server_closes_remaining_connections_with_1012(star
     assert await closed_with(client) == 1012
     await asyncio.to_thread(served.process.wait, 60)
     assert served.process.returncode == 0
+
+
+async def test_handshakes_of_an_address_in_debt_wait_but_only_so_many(monkeypatch: pytest.MonkeyPatch, settings: Any):
+    monkeypatch.setattr(websockets, "MAX_HELD_PER_ADDRESS", 3)
+    settings.TRUSTED_PROXY_COUNT, settings.ALLOWED_HOSTS = 0, ["localhost"]
+    pacer = RefusalPacer()
+    for _ in range(2 * BURST):
+        pacer.count("address:192.0.2.1")
+    monkeypatch.setattr(websockets, "pacer", pacer)
+    served: list[str] = []
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        served.append(scope["client"][0])
+
+    guard = websockets.WebSocketGuard(application, 50)
+    held = [asyncio.ensure_future(handshake(guard, "192.0.2.1")) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert (await handshake(guard, "192.0.2.1"))[0]["status"] == 429
+    assert await handshake(guard, "192.0.2.2") == []
+    assert served == ["192.0.2.2"]
+    held[0].cancel()
+    await asyncio.gather(held[0], return_exceptions=True)
+    held.append(asyncio.ensure_future(handshake(guard, "192.0.2.1")))
+    await asyncio.sleep(0)
+    assert not held[-1].done(), "it waits in the place of the one that has gone"
+    for waiting in held:
+        waiting.cancel()
+    await asyncio.gather(*held, return_exceptions=True)
+
+
+async def handshake(guard: websockets.WebSocketGuard, address: str) -> list[Event]:
+    """Return what the guard sends."""
+    sent: list[Event] = []
+
+    async def receive() -> Event:
+        return await asyncio.Future()
+
+    async def send(event: Event) -> None:
+        sent.append(event)
+
+    scope = {
+        "type": "websocket",
+        "path": "/socket",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")],
+        "client": (address, 5000),
+        "extensions": {"websocket.http.response": {}},
+    }
+    await guard.handle(scope, receive, send)
+    return sent
