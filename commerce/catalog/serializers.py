@@ -110,6 +110,13 @@ class RelatedProductSerializer(serializers.ModelSerializer[Product]):
             "shop_id": {"help_text": "Id of the shop that sells the product."},
         }
 
+    def to_representation(self, instance: Product) -> dict[str, Any]:
+        """Return the record, made once for all products of a list that the product is related to."""
+        record: dict[str, Any] | None = getattr(instance, "related_record", None)
+        if record is None:
+            record = instance.related_record = super().to_representation(instance)  # type: ignore[attr-defined]
+        return record
+
 
 class CategorySerializer(RelationsSerializer):
     """A category of products."""

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
@@ -25,9 +26,13 @@ from inference.usage.services import admit
 from shared.accounts.authentication import Principal
 from shared.accounts.roles import Permission
 from shared.api.errors import ApiError
+from shared.serving.asgi.threads import metered
 
 # A response starts after this time even without an output, so that keep-alive comments can be sent.
 FIRST_OUTPUT_TIMEOUT_SECONDS = 10.0
+
+# Of requests with several prompts, by their user and model.
+_submissions: WeakValueDictionary[tuple[int | None, str], asyncio.Lock] = WeakValueDictionary()
 
 
 @dataclass(frozen=True)
@@ -107,22 +112,29 @@ async def _submit(caller: Principal | None, model_id: str, request: GenerationRe
 async def _submit_all(
     caller: Principal | None, model_id: str, requests: Sequence[GenerationRequest]
 ) -> list[GenerationStream]:
-    """Submit all requests. If one is refused, cancel the others and raise its error."""
+    """Submit all requests. If one is refused, cancel the others and raise its error.
+
+    The first is refused unless the queue has places for all. A caller's are submitted one request after the other, so
+    that none takes the places of another that is refused then.
+    """
     if len(requests) == 1:
         return [await _submit(caller, model_id, requests[0])]
-    tasks = [
-        asyncio.create_task(_submit_one_of_many(caller, model_id, request, position))
-        for position, request in enumerate(requests)
-    ]
-    try:
-        return await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(outcome, GenerationStream):
-                await outcome.close()
-        raise
+    lock = _submissions.setdefault((caller.user.pk if caller else None, model_id), asyncio.Lock())
+    async with lock:
+        first = await _submit_one_of_many(caller, model_id, replace(requests[0], places=len(requests)), 0)
+        tasks = [
+            asyncio.create_task(metered(_submit_one_of_many(caller, model_id, request, position)))
+            for position, request in enumerate(requests[1:], 1)
+        ]
+        try:
+            return [first, *await asyncio.gather(*tasks)]
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            for outcome in [first, *await asyncio.gather(*tasks, return_exceptions=True)]:
+                if isinstance(outcome, GenerationStream):
+                    await outcome.close()
+            raise
 
 
 async def _submit_one_of_many(

@@ -59,6 +59,7 @@ class InputProcessor:
             request_id=request.request_id,
             prompt_ids=prompt_ids,
             user=request.user,
+            places=request.places,
             batch=request.batch,
             priority=request.priority,
             arrived_at=now,

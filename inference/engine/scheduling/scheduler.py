@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from math import ceil, inf
 from operator import attrgetter
+from typing import NoReturn
 
 from inference.engine.errors import EngineOverloaded, InvalidRequest
 from inference.engine.model_status import QUEUE_TIME_BUCKETS_SECONDS, EngineStats
@@ -18,6 +19,7 @@ from inference.engine.scheduling.sequence import Generation, Sequence
 MAX_ALL_LOGITS_TOKENS = 64
 # A request that arrives during a step waits for its end, so prompts of batches and questions get 1/4 of a step.
 BATCH_SHARE = 4
+MAX_SHARE_OF_FREE = 3  # of the queue's free places and tokens that a user's waiting requests may be as many as
 MAX_REMEMBERED_RETRIES = 10_000
 BY_SLOT = attrgetter("slot")
 
@@ -155,22 +157,32 @@ class Scheduler:
         self._needs_admission = True
 
     def _check_queue(self, new: Generation) -> None:
-        """Raise EngineOverloaded when the queue is full. Batch work does not count against interactive requests."""
+        """Raise EngineOverloaded when the queue is full. Batch work does not count against interactive requests.
+
+        A user has at most three times as many interactive requests there as are left free, so three quarters alone.
+        """
         queued = [one for one in self._generations.values() if one.started_at is None and (new.batch or not one.batch)]
         # The next step fills free slots, and interactive requests preempt batch work.
         available = self._cache.free + sum(one.generation.batch and not new.batch for one in self._running)
         waiting = queued[available:]
-        tokens = sum(len(one.prompt_ids) for one in waiting)
-        is_full = len(queued) >= available + self._max_queue
-        if is_full or (waiting and tokens + len(new.prompt_ids) > self._max_queue_tokens):
-            seconds = self.retry_after(new.arrived_at)
-            self._retry_times.append(new.arrived_at + seconds)
-            raise EngineOverloaded(
-                f"The queue is full: {len(queued)} requests with {tokens} prompt tokens are waiting. "
-                f"Try again in {seconds} s.",
-                retry_after=seconds,
-                reason="queue_full",
+        tokens = _prompt_tokens(waiting)
+        following = max(0, new.places - 1 - max(0, available - len(queued)))  # that will wait
+        free, free_tokens = self._max_queue - len(waiting) - following, self._max_queue_tokens - tokens
+        is_full = len(queued) + new.places > available + self._max_queue
+        if is_full or (waiting and len(new.prompt_ids) > free_tokens):
+            too_many = f", too many for {new.places} more" if new.places > 1 else ""
+            self._refuse(
+                new, f"The queue is full: {len(queued)} requests with {tokens} prompt tokens are waiting{too_many}."
             )
+        theirs = [one for one in waiting if new.user and not new.batch and one.user == new.user]
+        most, most_tokens = MAX_SHARE_OF_FREE * free, MAX_SHARE_OF_FREE * free_tokens
+        if theirs and (len(theirs) + following > most or _prompt_tokens(theirs) > most_tokens):
+            self._refuse(new, f"Of your requests {len(theirs)} are waiting, and the queue is for others too.")
+
+    def _refuse(self, new: Generation, reason: str) -> NoReturn:
+        seconds = self.retry_after(new.arrived_at)
+        self._retry_times.append(new.arrived_at + seconds)
+        raise EngineOverloaded(f"{reason} Try again in {seconds} s.", retry_after=seconds, reason="queue_full")
 
     def retry_after(self, now: float) -> int:
         """Return the seconds until a queue place is expected to be free, 1 to 120, from recent request durations.
@@ -307,3 +319,7 @@ class Scheduler:
     def invalidate_prefixes(self) -> None:
         """Forget all cached prefixes: after a failed step, or when other kernels computed them."""
         self._cache.invalidate()
+
+
+def _prompt_tokens(generations: Iterable[Generation]) -> int:
+    return sum(len(generation.prompt_ids) for generation in generations)

@@ -25,7 +25,8 @@ SHARE = 1 / 5  # of a processor that a client may use while others are active
 BURST_SECONDS = 0.5  # of a processor that it may use before its calls wait for its share
 MAX_DEBT_SECONDS = 1.0  # of a processor beyond it, that it waits for: five seconds
 LONG_SECONDS = 0.03  # of a processor that a call has computed when it is a long one
-MAX_LONG = 2  # such calls, beside which no client starts another that has computed as much above its share
+MAX_LONG = 2  # such calls, beside which no client starts another that runs one or has computed as much above its share
+FORCED_SECONDS = 1.0  # between two such clients that start one all the same, after five seconds
 MAX_WAITING = 500  # calls of a client outside of requests' threads; further ones are refused
 
 P = ParamSpec("P")
@@ -35,8 +36,9 @@ R = TypeVar("R")
 class Call:
     """A call in a thread, which knows how long it has computed there. On macOS it knows when it ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_long: bool = False) -> None:
         self.started_at = time.monotonic()
+        self._is_expected_long = is_long
         self._clock: int | None = None  # of the thread, while the call runs
         self._began_at = 0.0
         self._computed_seconds = 0.0
@@ -61,6 +63,10 @@ class Call:
                 pass
         return self._computed_seconds
 
+    @property
+    def is_long(self) -> bool:
+        return self._is_expected_long or self.computed_seconds > LONG_SECONDS
+
 
 Start = Callable[[Call], object]
 
@@ -74,6 +80,7 @@ class _Client:
     started_at: float = 0.0  # the last call
     active_at: float = 0.0
     paid_at: float = 0.0
+    waits_for_long: bool = False  # for the long calls of all, until its next call starts
     timer: asyncio.TimerHandle | None = None
 
     @property
@@ -95,6 +102,7 @@ class ClientTurns:
     def __init__(self) -> None:
         self._clients: OrderedDict[str, _Client] = OrderedDict()  # the last active at the end
         self._running: set[Call] = set()
+        self._forced_at = 0.0
 
     def enter(self, key: str, start: Start) -> None:
         """Call `start` with a call, at once or when it is the client's turn. `leave` must follow when that ends."""
@@ -116,8 +124,10 @@ class ClientTurns:
 
     def _charge(self, client: _Client, seconds: float, *, since: float) -> None:
         if self._is_beside_others(client):
-            paid_at = max(client.paid_at, since) + seconds / SHARE
-            client.paid_at = min(paid_at, time.monotonic() + (BURST_SECONDS + MAX_DEBT_SECONDS) / SHARE)
+            now = time.monotonic()
+            # Where many compute, a call is slow because of them: its time makes up for nothing.
+            paid_at = max(client.paid_at, now if self._are_many_long() else since) + seconds / SHARE
+            client.paid_at = min(paid_at, now + (BURST_SECONDS + MAX_DEBT_SECONDS) / SHARE)
 
     async def run(self, key: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a blocking function in a thread when it is the client's turn."""
@@ -171,9 +181,11 @@ class ClientTurns:
             if (pause := self._pause(client)) > 0:
                 client.timer = asyncio.get_running_loop().call_later(pause, self._start_waiting, client)
                 return
-            client.running.append(call := Call())
-            self._running.add(call)
             client.started_at = time.monotonic()
+            has_debt = client.paid_at - LONG_SECONDS / SHARE > client.started_at
+            client.running.append(call := Call(is_long=has_debt))
+            client.waits_for_long = False
+            self._running.add(call)
             client.waiting.popleft()(call)
 
     def _pause(self, client: _Client) -> float:
@@ -186,14 +198,20 @@ class ClientTurns:
         if client.running:
             computed = sum(call.computed_seconds for call in client.running)
             may_start = max(may_start, client.started_at + computed / SHARE)
-        if self._are_many_long() and paid_at - LONG_SECONDS / SHARE > now:
+        latest = client.started_at + MAX_DEBT_SECONDS / SHARE
+        has_computed = client.waits_for_long or bool(client.running) or paid_at - LONG_SECONDS / SHARE > now
+        if has_computed and self._are_many_long():
+            client.waits_for_long = True
             may_start = max(may_start, now + LONG_SECONDS)  # they may have ended then
-        may_start = min(may_start, client.started_at + MAX_DEBT_SECONDS / SHARE)
+            latest = max(latest, self._forced_at + FORCED_SECONDS)
+            if latest <= now:
+                self._forced_at = now
+        may_start = min(may_start, latest)
         may_start = max(may_start, client.started_at + PAUSE_SECONDS * len(client.running))
         return min(ACTIVE_SECONDS, may_start - now)
 
     def _are_many_long(self) -> bool:
-        return sum(call.computed_seconds > LONG_SECONDS for call in self._running) >= MAX_LONG
+        return sum(call.is_long for call in self._running) >= MAX_LONG
 
     def _is_beside_others(self, client: _Client) -> bool:
         other = next((other for other in reversed(self._clients.values()) if other is not client), None)

@@ -18,6 +18,7 @@ def generation(
     prompt: list[int] | int = 3,
     *,
     user: str = "",
+    places: int = 1,
     batch: bool = False,
     priority: int = 0,
     deadline: float = inf,
@@ -25,7 +26,9 @@ def generation(
 ) -> Generation:
     """Return a generation. prompt: ids, or their number."""
     ids = [hash((name, place)) for place in range(prompt)] if isinstance(prompt, int) else prompt
-    made = Generation(request_id=name, prompt_ids=ids, user=user, batch=batch, priority=priority, deadline=deadline)
+    made = Generation(
+        request_id=name, prompt_ids=ids, user=user, places=places, batch=batch, priority=priority, deadline=deadline
+    )
     made.choices = [_choice(made, place) for place in range(n)]
     return made
 

@@ -72,6 +72,42 @@ def test_r4_a_queue_full_of_requests_rejects_requests() -> None:
         one.add(generation("still one too many"))
 
 
+def test_a_user_leaves_a_part_of_the_queue_to_others() -> None:
+    one = scheduler(slots=1, max_queue=40, max_queue_tokens=10_000)
+    one.add(generation("runs", user="many"))
+    for place in range(31):
+        one.add(generation(f"many {place}", user="many"))
+    with pytest.raises(EngineOverloaded, match="Of your requests 31 are waiting"):
+        one.add(generation("too many", user="many"))
+    for place in range(7):
+        one.add(generation(f"few {place}", user="few"))
+    with pytest.raises(EngineOverloaded, match="Of your requests 7 are waiting"):
+        one.add(generation("too many", user="few"))
+    one.add(generation("one", user="another"))
+
+
+def test_requests_of_several_prompts_are_refused_unless_all_have_places() -> None:
+    one = scheduler(slots=2, max_queue=40)
+    with pytest.raises(EngineOverloaded, match="too many for 43 more"):
+        one.add(generation("too many", places=43))
+    for place in range(32):
+        one.add(generation(f"many {place}", user="many", places=32 - place))
+    with pytest.raises(EngineOverloaded, match="Of your requests 30 are waiting"):
+        one.add(generation("too many", user="many", places=2))
+    with pytest.raises(EngineOverloaded, match="too many for 11 more"):
+        one.add(generation("too many", user="another", places=11))
+    one.add(generation("fits", user="another", places=7))
+
+
+def test_a_user_leaves_a_part_of_the_queues_tokens_to_others() -> None:
+    one = scheduler(slots=1, max_queue_tokens=400)
+    for name in ("runs", "waits"):
+        one.add(generation(name, 310, user="many"))
+    with pytest.raises(EngineOverloaded, match="Of your requests 1 are waiting"):
+        one.add(generation("too much", 1, user="many"))
+    one.add(generation("fits", 60, user="another"))
+
+
 def test_a_queue_full_of_tokens_rejects_requests_but_always_takes_one() -> None:
     one = scheduler(slots=1, max_queue_tokens=100)
     for name, size in [("runs", 90), ("waits", 90)]:
