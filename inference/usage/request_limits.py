@@ -12,8 +12,7 @@ from inference.usage.scopes import LimitScope, limit_scopes
 from shared.accounts.middleware.request_limits import find_credential_owner, is_limited
 from shared.api.limits.rate_limits import RateLimitCounter, RateLimitDecision, ahit, apeek, raise_if_limited
 from shared.api.middleware.errors import HTML_PAGE_PATHS
-from shared.serving.asgi.refusals import client_address_key
-from shared.serving.asgi.threads import CLIENT_KEY
+from shared.serving.asgi.refusals import CLIENT_KEY, client_address_key
 from shared.serving.asgi.types import Scope
 
 BUCKET = "inference"

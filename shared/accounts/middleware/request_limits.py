@@ -23,9 +23,8 @@ from shared.accounts.authentication import (
 from shared.accounts.models import ApiKey
 from shared.accounts.tokens import AccessToken
 from shared.api.limits.rate_limits import RateLimitCounter, RateLimitDecision, ahit
-from shared.serving.asgi.refusals import client_address_key
+from shared.serving.asgi.refusals import CLIENT_KEY, client_address_key
 from shared.serving.asgi.request_checks import get_header
-from shared.serving.asgi.threads import CLIENT_KEY
 from shared.serving.asgi.turns import client_turns
 from shared.serving.asgi.types import Scope
 from shared.serving.asgi.wrapper import PROBE_PATHS

@@ -9,9 +9,9 @@ import time
 from collections import OrderedDict
 
 from shared.api.limits.rate_limits import address_key
-from shared.serving.asgi.threads import CLIENT_KEY
 from shared.serving.asgi.types import Scope
 
+CLIENT_KEY = "stoa.client"  # in the scope of a request that is limited: the user of its credential, else the address
 BURST = 500  # such requests of a client in a row before its next one waits
 PER_SECOND = 50.0  # of a client from then on
 MAX_WAIT_SECONDS = 10.0

@@ -18,11 +18,11 @@ from asgiref.sync import ThreadSensitiveContext
 from django.core.exceptions import RequestAborted
 from django.db import connections
 
+from shared.serving.asgi.refusals import CLIENT_KEY, client_address_key
 from shared.serving.asgi.turns import Call, client_turns
 from shared.serving.asgi.types import Application, Receive, Scope, Send
 
 MAX_IDLE_THREADS = 32
-CLIENT_KEY = "stoa.client"  # in the scope of a request that is limited: the user of its credential, else the address
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -42,7 +42,7 @@ class ThreadReuseMiddleware:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        thread = RequestThread(self._idle, scope.get(CLIENT_KEY))
+        thread = RequestThread(self._idle, scope.get(CLIENT_KEY), client_address_key(scope))
         token = _current_thread.set(thread)
         try:
             async with ThreadSensitiveContext(executor=thread):
@@ -95,9 +95,10 @@ class RequestThread(Executor):
     The calls of a client take turns with those of others. `client` None is not limited, as probes.
     """
 
-    def __init__(self, idle: deque[ThreadPoolExecutor], client: str | None) -> None:
+    def __init__(self, idle: deque[ThreadPoolExecutor], client: str | None, address: str) -> None:
         self._idle = idle
         self.client = client
+        self._address = address
         self.has_taken_turns = False
         self.loop_seconds = 0.0  # that the event loop has computed for it
         self._thread: ThreadPoolExecutor | None = None
@@ -116,7 +117,7 @@ class RequestThread(Executor):
             return self._acquire().submit(call)
         self.has_taken_turns = True
         future: Future[Any] = Future()
-        client_turns.enter(self.client, partial(self._start, self.client, future, call))
+        client_turns.enter(self.client, partial(self._start, self.client, future, call), address=self._address)
         if self._receive and not future.running() and not future.done():
             self._watching = asyncio.ensure_future(self._end_when_client_leaves(future, self._receive))
         return future

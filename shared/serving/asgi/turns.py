@@ -18,6 +18,7 @@ from typing import ParamSpec, TypeVar
 from shared.api.errors import ApiError
 
 MAX_RUNNING = 16  # calls of one client at once
+MAX_RUNNING_AT_ADDRESS = 4  # calls of all clients of one address beside those of other addresses
 ACTIVE_SECONDS = 1.0  # after a call, in which its client counts as active
 # Before a client's second call beside its first while others are active. Before the third it is twice that.
 PAUSE_SECONDS = 0.1
@@ -25,7 +26,8 @@ SHARE = 1 / 5  # of a processor that a client may use while others are active
 BURST_SECONDS = 0.5  # of a processor that it may use before its calls wait for its share
 MAX_DEBT_SECONDS = 1.0  # of a processor beyond it, that it waits for: five seconds
 LONG_SECONDS = 0.03  # of a processor that a call has computed when it is a long one
-MAX_LONG = 2  # such calls, beside which no client starts another that runs one or has computed as much above its share
+MAX_LONG = 2  # such calls, beside which no client starts another that runs one or has computed much above its share
+SPENT_SECONDS = 0.1  # of a processor above its share, that are much
 FORCED_SECONDS = 1.0  # between two such clients that start one all the same, after five seconds
 MAX_WAITING = 500  # calls of a client outside of requests' threads; further ones are refused
 
@@ -36,8 +38,9 @@ R = TypeVar("R")
 class Call:
     """A call in a thread, which knows how long it has computed there. On macOS it knows when it ends."""
 
-    def __init__(self, *, is_long: bool = False) -> None:
+    def __init__(self, *, address: str = "", is_long: bool = False) -> None:
         self.started_at = time.monotonic()
+        self.address = address
         self._is_expected_long = is_long
         self._clock: int | None = None  # of the thread, while the call runs
         self._began_at = 0.0
@@ -78,9 +81,11 @@ class _Client:
     running: list[Call] = field(default_factory=list)  # in the order of their starts
     waiting: deque[Start] = field(default_factory=deque)
     started_at: float = 0.0  # the last call
+    waits_since: float = 0.0  # the next one
     active_at: float = 0.0
     paid_at: float = 0.0
     waits_for_long: bool = False  # for the long calls of all, until its next call starts
+    address: str = ""  # that its last request came from
     timer: asyncio.TimerHandle | None = None
 
     @property
@@ -90,6 +95,12 @@ class _Client:
         for call in self.running:
             paid_at = max(paid_at, call.started_at) + call.computed_seconds / SHARE
         return paid_at
+
+
+@dataclass(eq=False)
+class _Address:
+    running: int = 0
+    active_at: float = 0.0
 
 
 class ClientTurns:
@@ -102,17 +113,25 @@ class ClientTurns:
     def __init__(self) -> None:
         self._clients: OrderedDict[str, _Client] = OrderedDict()  # the last active at the end
         self._running: set[Call] = set()
+        self._addresses: OrderedDict[str, _Address] = OrderedDict()  # the last active at the end
         self._forced_at = 0.0
 
-    def enter(self, key: str, start: Start) -> None:
-        """Call `start` with a call, at once or when it is the client's turn. `leave` must follow when that ends."""
+    def enter(self, key: str, start: Start, *, address: str = "") -> None:
+        """Call `start` with a call, at once or when it is the client's turn. `leave` must follow when that ends.
+
+        address: where the call comes from, if that is known.
+        """
         client = self._note_active(key)
+        client.address = address or client.address
+        if not client.waiting:
+            client.waits_since = client.active_at
         client.waiting.append(start)
         self._start_waiting(client)
 
     def leave(self, key: str, call: Call) -> None:
         client = self._note_active(key)
         self._running.discard(call)
+        self._note_address_active(call.address).running -= 1
         if call in client.running:
             client.running.remove(call)
         self._charge(client, call.computed_seconds, since=call.started_at)
@@ -173,6 +192,14 @@ class ClientTurns:
             self._clients.popitem(last=False)
         return client
 
+    def _note_address_active(self, name: str) -> _Address:
+        address = self._addresses.setdefault(name, _Address())
+        address.active_at = now = time.monotonic()
+        self._addresses.move_to_end(name)
+        while not (oldest := next(iter(self._addresses.values()))).running and oldest.active_at + ACTIVE_SECONDS < now:
+            self._addresses.popitem(last=False)
+        return address
+
     def _start_waiting(self, client: _Client) -> None:
         if client.timer:
             client.timer.cancel()
@@ -181,9 +208,11 @@ class ClientTurns:
             if (pause := self._pause(client)) > 0:
                 client.timer = asyncio.get_running_loop().call_later(pause, self._start_waiting, client)
                 return
-            client.started_at = time.monotonic()
-            has_debt = client.paid_at - LONG_SECONDS / SHARE > client.started_at
-            client.running.append(call := Call(is_long=has_debt))
+            client.started_at = client.waits_since = time.monotonic()
+            has_spent = client.paid_at - SPENT_SECONDS / SHARE > client.started_at
+            call = Call(address=client.address, is_long=has_spent or client.waits_for_long)
+            client.running.append(call)
+            self._note_address_active(call.address).running += 1
             client.waits_for_long = False
             self._running.add(call)
             client.waiting.popleft()(call)
@@ -198,17 +227,29 @@ class ClientTurns:
         if client.running:
             computed = sum(call.computed_seconds for call in client.running)
             may_start = max(may_start, client.started_at + computed / SHARE)
-        latest = client.started_at + MAX_DEBT_SECONDS / SHARE
-        has_computed = client.waits_for_long or bool(client.running) or paid_at - LONG_SECONDS / SHARE > now
-        if has_computed and self._are_many_long():
-            client.waits_for_long = True
-            may_start = max(may_start, now + LONG_SECONDS)  # they may have ended then
-            latest = max(latest, self._forced_at + FORCED_SECONDS)
-            if latest <= now:
-                self._forced_at = now
-        may_start = min(may_start, latest)
+        may_start = min(may_start, client.started_at + MAX_DEBT_SECONDS / SHARE)
+        if self._must_wait_for_others(client, paid_at):
+            may_start = max(may_start, now + LONG_SECONDS)  # their calls may have ended then
         may_start = max(may_start, client.started_at + PAUSE_SECONDS * len(client.running))
         return min(ACTIVE_SECONDS, may_start - now)
+
+    def _must_wait_for_others(self, client: _Client, paid_at: float) -> bool:
+        """Return whether many calls of others, or of its address, are in its way. After five seconds it starts one."""
+        now = time.monotonic()
+        has_spent = paid_at - SPENT_SECONDS / SHARE > now or any(call.is_long for call in client.running)
+        if (client.waits_for_long or has_spent) and self._are_many_long():
+            client.waits_for_long = True
+        elif not self._has_address_enough(client.address):
+            return False
+        if now < max(client.waits_since + MAX_DEBT_SECONDS / SHARE, self._forced_at + FORCED_SECONDS):
+            return True
+        self._forced_at = now
+        return False
+
+    def _has_address_enough(self, name: str) -> bool:
+        if not name or self._addresses.get(name, _Address()).running < MAX_RUNNING_AT_ADDRESS:
+            return False
+        return any(other != name and other for other in self._addresses)
 
     def _are_many_long(self) -> bool:
         return sum(call.is_long for call in self._running) >= MAX_LONG

@@ -21,10 +21,9 @@ from shared.observability.request_fields import RequestFields, bind_fields
 from shared.observability.request_id import bind_request_id
 from shared.serving.asgi.bodies import DeadlineBody, GzipDecoder, SpooledBody, body_too_large_error
 from shared.serving.asgi.metrics import IN_PROGRESS, method_label, record_request
-from shared.serving.asgi.refusals import client_of, pacer
+from shared.serving.asgi.refusals import CLIENT_KEY, client_of, pacer
 from shared.serving.asgi.request_checks import apply_proxy_headers, get_header, trace_headers, validate_request
 from shared.serving.asgi.responses import ResponseSender, draining_error
-from shared.serving.asgi.threads import CLIENT_KEY
 from shared.serving.asgi.types import Application, Event, Headers, Receive, Scope, Send
 from shared.serving.asgi.websockets import WebSocketGuard
 

@@ -18,7 +18,8 @@ from shared.accounts.models import User
 from shared.request_threads import response_chunks
 from shared.serving.asgi import turns
 from shared.serving.asgi.handler import ConnectionReleasingHandler
-from shared.serving.asgi.threads import CLIENT_KEY, ThreadReuseMiddleware
+from shared.serving.asgi.refusals import CLIENT_KEY
+from shared.serving.asgi.threads import ThreadReuseMiddleware
 from shared.serving.asgi.types import Event
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -6,8 +6,7 @@ import pytest
 
 from shared.api.limits.rate_limits import RateLimitDecision
 from shared.serving.asgi import refusals, wrapper
-from shared.serving.asgi.refusals import BURST, MAX_CLIENTS, MAX_WAIT_SECONDS, PER_SECOND, RefusalPacer
-from shared.serving.asgi.threads import CLIENT_KEY
+from shared.serving.asgi.refusals import BURST, CLIENT_KEY, MAX_CLIENTS, MAX_WAIT_SECONDS, PER_SECOND, RefusalPacer
 from shared.serving.asgi.types import Event, Receive, Scope, Send
 
 ONE, OTHER = "user:1", "user:2"

@@ -12,8 +12,9 @@ from asgiref.sync import sync_to_async
 
 from shared.api.errors import ApiError
 from shared.serving.asgi import turns
-from shared.serving.asgi.threads import CLIENT_KEY, ThreadReuseMiddleware
-from shared.serving.asgi.turns import MAX_RUNNING, Call, client_turns
+from shared.serving.asgi.refusals import CLIENT_KEY
+from shared.serving.asgi.threads import ThreadReuseMiddleware
+from shared.serving.asgi.turns import MAX_RUNNING, Call, ClientTurns, client_turns
 
 pytestmark = pytest.mark.no_database
 
@@ -272,7 +273,7 @@ async def test_a_client_that_has_just_computed_waits_for_the_long_calls_of_other
     for name in ("long 1", "long 2"):
         client_turns.enter(name, started[name].append)
         started[name][0]._computed_seconds = 0.1
-    started["waits"][0]._computed_seconds = 0.1
+    started["waits"][0]._computed_seconds = 0.2
     client_turns.leave("waits", started["waits"][0])
     for name in ("waits", "new"):
         client_turns.enter(name, started[name].append)
@@ -361,3 +362,55 @@ def test_an_error_ends_the_turn() -> None:
         await server.request(MANY, seconds=0)
 
     serve(scenario)
+
+
+async def test_beside_others_an_address_has_few_calls_of_all_its_users_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "ACTIVE_SECONDS", 60.0)
+    at_once = turns.MAX_RUNNING_AT_ADDRESS
+    own = ClientTurns()
+    started: list[Call] = []
+    own.enter("user:0", started.append, address="address:other")
+    for user in range(1, at_once + 2):
+        own.enter(f"user:{user}", started.append, address="address:one")
+    assert len(started) == 1 + at_once
+    own.enter("user:100", started.append, address="address:third")
+    assert len(started) == 2 + at_once, "other addresses do not wait"
+    own.leave("user:1", started[1])
+    while len(started) == 2 + at_once:  # noqa: ASYNC110  a timer starts it
+        await asyncio.sleep(0.005)
+
+
+async def test_an_address_alone_has_the_calls_of_all_its_users_at_once() -> None:
+    own = ClientTurns()
+    started: list[Call] = []
+    for user in range(20):
+        own.enter(f"user:{user}", started.append, address="address:one")
+    assert len(started) == 20
+
+
+async def test_a_client_that_runs_a_long_call_starts_no_other_beside_long_ones_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "ACTIVE_SECONDS", 60.0)
+    monkeypatch.setattr(turns, "PAUSE_SECONDS", 0.0)
+    own = ClientTurns()
+    started: dict[str, list[Call]] = {name: [] for name in ("one", "two", "new")}
+    for name in ("one", "two"):
+        own.enter(name, started[name].append)
+        started[name][0]._computed_seconds = 0.04  # within its share, as many compute at once
+    for name in started:
+        own.enter(name, started[name].append)
+    assert [len(calls) for calls in started.values()] == [1, 1, 1]
+
+
+async def test_time_in_which_many_compute_makes_up_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "ACTIVE_SECONDS", 60.0)
+    own = ClientTurns()
+    started: dict[str, list[Call]] = {name: [] for name in ("one", "two", "slow")}
+    for name in started:
+        own.enter(name, started[name].append)
+        started[name][0]._computed_seconds = 0.2
+    started["slow"][0].started_at -= 10  # the others' calls made it slow
+    own.leave("slow", started["slow"][0])
+    own.enter("slow", started["slow"].append)
+    assert len(started["slow"]) == 1
