@@ -50,7 +50,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     thinking: whether the model reasons first, if its chat template lets one choose; None is the template's default.
     separates_reasoning: reasoning between `<think>` tags is no part of the text but of the outputs' `reasoning`.
     user: the user that the scheduler shares slots between; users never share cached prefixes.
-    places: of the queue, that it and the requests sent right after it need; it is refused unless all are free.
+    places: of the queue, that it and the requests sent right after it need: it is refused unless so many are free.
+        0: it is one of those, and its user's part of the queue has been checked.
     batch: background work, which runs on capacity that interactive requests leave.
     default_parameters: names of sampling parameters that the client did not set. A remote server may ignore them.
     coalesce_outputs: one output may hold many tokens, as no reader waits for single ones.

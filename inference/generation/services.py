@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from inference.engine import (
     EngineError,
+    EngineOverloaded,
     FinishReason,
     GenerationOutput,
     GenerationRequest,
@@ -18,6 +19,7 @@ from inference.engine import (
     Usage,
 )
 from inference.generation.merged_stream import MergedStream
+from inference.pools.cache import find_pool
 from inference.protocol.choices import GeneratedChoice
 from inference.protocol.errors import INCOMPLETE_MESSAGE, error_from_output
 from inference.registry.engines import model_engine
@@ -114,27 +116,40 @@ async def _submit_all(
 ) -> list[GenerationStream]:
     """Submit all requests. If one is refused, cancel the others and raise its error.
 
-    The first is refused unless the queue has places for all. A caller's are submitted one request after the other, so
-    that none takes the places of another that is refused then.
+    A model of this machine refuses the first unless its queue has places for all. A caller's requests with several
+    prompts are submitted one after the other, so that none takes the places of another that is refused then.
     """
     if len(requests) == 1:
         return [await _submit(caller, model_id, requests[0])]
+    if await find_pool(model_id):  # whose members have queues of their own
+        return await _submit_at_once(caller, model_id, requests, first=0)
     lock = _submissions.setdefault((caller.user.pk if caller else None, model_id), asyncio.Lock())
     async with lock:
         first = await _submit_one_of_many(caller, model_id, replace(requests[0], places=len(requests)), 0)
-        tasks = [
-            asyncio.create_task(metered(_submit_one_of_many(caller, model_id, request, position)))
-            for position, request in enumerate(requests[1:], 1)
-        ]
         try:
-            return [first, *await asyncio.gather(*tasks)]
+            others = [replace(request, places=0) for request in requests[1:]]
+            return [first, *await _submit_at_once(caller, model_id, others, first=1)]
         except BaseException:
-            for task in tasks:
-                task.cancel()
-            for outcome in [first, *await asyncio.gather(*tasks, return_exceptions=True)]:
-                if isinstance(outcome, GenerationStream):
-                    await outcome.close()
+            await first.close()
             raise
+
+
+async def _submit_at_once(
+    caller: Principal | None, model_id: str, requests: Sequence[GenerationRequest], *, first: int
+) -> list[GenerationStream]:
+    tasks = [
+        asyncio.create_task(metered(_submit_one_of_many(caller, model_id, request, position)))
+        for position, request in enumerate(requests, first)
+    ]
+    try:
+        return await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(outcome, GenerationStream):
+                await outcome.close()
+        raise
 
 
 async def _submit_one_of_many(
@@ -142,6 +157,8 @@ async def _submit_one_of_many(
 ) -> GenerationStream:
     try:
         return await _submit(caller, model_id, request)
+    except EngineOverloaded:
+        raise
     except EngineError as error:
         error.message = f"prompt[{position}]: {error.message}"
         raise

@@ -1,10 +1,43 @@
 """Fair sharing of slots: users get equal numbers of slots, and among equals the least served user comes first."""
 
+from bisect import insort
 from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from inference.engine.scheduling.sequence import Sequence
 
 PriorityKey = tuple[bool, int, int, int, int, int]
+
+
+class WaitingSequences:
+    """Sequences without a slot, in order of priority and arrival within each user's interactive or batch work."""
+
+    def __init__(self) -> None:
+        self._by_share: dict[tuple[bool, str], list[Sequence]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, sequences: Iterable[Sequence]) -> None:
+        for sequence in sequences:
+            insort(self._by_share.setdefault(_share(sequence), []), sequence, key=_order_of_share)
+            self._count += 1
+
+    def remove(self, sequence: Sequence) -> None:
+        of_share = self._by_share[_share(sequence)]
+        of_share.remove(sequence)
+        self._count -= 1
+        if not of_share:
+            del self._by_share[_share(sequence)]
+
+    def firsts(self) -> Iterator[Sequence]:
+        """Yield the first of each user's interactive and batch work that waits for no other choice's prompt."""
+        for of_share in self._by_share.values():
+            for sequence in of_share:
+                if not sequence.generation.prefilling:
+                    yield sequence
+                    break
 
 
 class FairShare:
@@ -80,6 +113,10 @@ class FairShare:
             and self._slots[_share(one)] > fair_count
         ]
         return min(candidates, key=lambda one: (-self._slots[_share(one)], len(one.ids)), default=None)
+
+
+def _order_of_share(sequence: Sequence) -> tuple[int, int, int]:
+    return -sequence.generation.priority, sequence.generation.arrival_order, sequence.choice
 
 
 def _share(sequence: Sequence) -> tuple[bool, str]:

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from inference.engine.errors import EngineOverloaded, InvalidRequest
 from inference.engine.model_status import QUEUE_TIME_BUCKETS_SECONDS, EngineStats
-from inference.engine.scheduling.fairness import FairShare
+from inference.engine.scheduling.fairness import FairShare, WaitingSequences
 from inference.engine.scheduling.prefix_cache import PrefixCache, SlotCopy
 from inference.engine.scheduling.sequence import Generation, Sequence
 
@@ -97,7 +97,7 @@ class Scheduler:
         self._fair_share = FairShare()
         self._arrivals = count()
         self._generations: dict[str, Generation] = {}
-        self._waiting: list[Sequence] = []
+        self._waiting = WaitingSequences()
         self._running: list[Sequence] = []
         self._needs_admission = False
         self._next_deadline = inf
@@ -151,7 +151,7 @@ class Scheduler:
         self._check_queue(generation)
         generation.arrival_order = next(self._arrivals)
         self._generations[generation.request_id] = generation
-        self._waiting += generation.choices
+        self._waiting.add(generation.choices)
         self._fair_share.add_choices(generation.user, len(generation.choices))
         self._next_deadline = min(self._next_deadline, generation.deadline)
         self._needs_admission = True
@@ -166,15 +166,17 @@ class Scheduler:
         available = self._cache.free + sum(one.generation.batch and not new.batch for one in self._running)
         waiting = queued[available:]
         tokens = _prompt_tokens(waiting)
-        following = max(0, new.places - 1 - max(0, available - len(queued)))  # that will wait
+        following = max(0, new.places - 1)
         free, free_tokens = self._max_queue - len(waiting) - following, self._max_queue_tokens - tokens
-        is_full = len(queued) + new.places > available + self._max_queue
+        is_full = len(queued) + following >= available + self._max_queue
         if is_full or (waiting and len(new.prompt_ids) > free_tokens):
-            too_many = f", too many for {new.places} more" if new.places > 1 else ""
+            too_many = f", too many for {new.places} more" if following else ""
             self._refuse(
                 new, f"The queue is full: {len(queued)} requests with {tokens} prompt tokens are waiting{too_many}."
             )
-        theirs = [one for one in waiting if new.user and not new.batch and one.user == new.user]
+        if new.batch or not new.user or not new.places:
+            return
+        theirs = [one for one in waiting if one.user == new.user]
         most, most_tokens = MAX_SHARE_OF_FREE * free, MAX_SHARE_OF_FREE * free_tokens
         if theirs and (len(theirs) + following > most or _prompt_tokens(theirs) > most_tokens):
             self._refuse(new, f"Of your requests {len(theirs)} are waiting, and the queue is for others too.")
@@ -235,8 +237,7 @@ class Scheduler:
 
     def _assign_slots(self, plan: StepPlan, now: float) -> None:
         """Fill free slots, then slots of preempted sequences."""
-        while waiting := [one for one in self._waiting if not one.generation.prefilling]:
-            sequence = min(waiting, key=self._fair_share.priority_key)
+        while sequence := min(self._waiting.firsts(), key=self._fair_share.priority_key, default=None):
             if not self._cache.free:
                 preemptible = [one for one in self._running if one.is_preemptible and one not in plan.admitted]
                 preempted = self._fair_share.choose_preempted(preemptible, sequence)
@@ -246,7 +247,8 @@ class Scheduler:
                 self._preempt(preempted)
             self._admit(sequence, plan, now)
         # Choices that wait for another choice's prompt may be admitted at the next step.
-        self._needs_admission = any(one.generation.prefilling for one in self._waiting)
+        prefilling = [one.generation for one in self._running if one.generation.prefilling]
+        self._needs_admission = any(choice.slot < 0 for generation in prefilling for choice in generation.choices)
 
     def _admit(self, sequence: Sequence, plan: StepPlan, now: float) -> None:
         generation = sequence.generation
@@ -271,7 +273,7 @@ class Scheduler:
         """Return a running sequence to the queue. It keeps its tokens and recomputes their keys and values later."""
         self.counts.preemptions += 1
         self._release_slot(sequence)
-        self._waiting.append(sequence)
+        self._waiting.add([sequence])
 
     def _release_slot(self, sequence: Sequence) -> None:
         self._running.remove(sequence)

@@ -18,7 +18,7 @@ class Generation:
     """An accepted request: the state that its choices share. Times are of the monotonic clock.
 
     choices: those that have not ended.
-    places: of the queue, that it and the requests right after it need.
+    places: of the queue, that it and the requests right after it need; 0 if it is one of those.
     questions: it scores the answers to questions, which are long and many.
     arrival_order: rank of the request's arrival among all requests.
     echo: the prompt's text, if outputs begin with it.

@@ -5,15 +5,18 @@ them at a tenth of that cost, and the other routes stay fast.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from shared.accounts.passwords import MAX_HASHING_REQUESTS, on_hashed, too_many_sign_ins_error
 from shared.serving.asgi.bodies import SpooledBody
+from shared.serving.asgi.refusals import client_of
 from shared.serving.asgi.types import Application, Receive, Scope, Send
 
 MAX_BODY_BYTES = 64 * 1024
+MAX_OF_CLIENT = MAX_HASHING_REQUESTS // 2  # at once, of those from one address or of one user
 
 
 class PasswordConcurrencyMiddleware:
@@ -26,7 +29,7 @@ class PasswordConcurrencyMiddleware:
     def __init__(self, application: Application, *, paths: Collection[str]) -> None:
         self._application = application
         self._paths = frozenset(paths)
-        self._running = 0
+        self._running: Counter[str] = Counter()  # by client
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "POST" or scope["path"] not in self._paths:
@@ -35,20 +38,20 @@ class PasswordConcurrencyMiddleware:
         body = SpooledBody(receive)
         try:
             if await body.read(max_bytes=MAX_BODY_BYTES):
-                with self._slot():
+                with self._slot(client_of(scope)):
                     await self._application(scope, body, send)
         finally:
             body.close()
 
     @contextmanager
-    def _slot(self) -> Iterator[None]:
-        if self._running >= MAX_HASHING_REQUESTS:
+    def _slot(self, client: str) -> Iterator[None]:
+        if self._running.total() >= MAX_HASHING_REQUESTS or self._running[client] >= MAX_OF_CLIENT:
             raise too_many_sign_ins_error()
-        self._running += 1
+        self._running[client] += 1
         with ExitStack() as slot:
-            slot.callback(self._leave)
+            slot.callback(self._leave, client)
             on_hashed.set(partial(asyncio.get_running_loop().call_soon_threadsafe, slot.close))
             yield
 
-    def _leave(self) -> None:
-        self._running -= 1
+    def _leave(self, client: str) -> None:
+        self._running -= Counter({client: 1})  # which keeps no zeros

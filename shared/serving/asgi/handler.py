@@ -14,12 +14,7 @@ from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
 from shared.serving.asgi.routes import find_route
-from shared.serving.asgi.threads import (
-    ending_when_client_leaves,
-    is_request_thread_unused,
-    metered,
-    release_request_thread,
-)
+from shared.serving.asgi.threads import close_request_thread, ending_when_client_leaves, metered, release_request_thread
 from shared.serving.asgi.types import Scope
 
 READING_METHODS = frozenset({"GET", "HEAD"})  # a POST may wait for another with its idempotency key, without a thread
@@ -92,9 +87,8 @@ class ConnectionReleasingHandler(ASGIHandler):
 
     async def send_response(self, response: HttpResponseBase, send: Any) -> None:
         """Close the thread's database connection, return the thread, then send the response."""
-        if not is_request_thread_unused():
+        if not await close_request_thread():
             await sync_to_async(close_old_connections)()
-            release_request_thread()
         await super().send_response(response, send)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from asgiref.sync import ThreadSensitiveContext
 from django.core.exceptions import RequestAborted
-from django.db import connections
+from django.db import close_old_connections, connections
 
 from shared.serving.asgi.refusals import CLIENT_KEY, client_address_key
 from shared.serving.asgi.turns import Call, client_turns
@@ -106,20 +106,19 @@ class RequestThread(Executor):
         self._receive: Receive | None = None
         self._watching: asyncio.Task[None] | None = None
 
-    @property
-    def is_unused(self) -> bool:
-        """Whether no thread is acquired, so that the request has no database connection open."""
-        return self._thread is None
-
     def submit(self, function: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
         call = partial(function, *args, **options)
         if self.client is None:
             return self._acquire().submit(call)
         self.has_taken_turns = True
         future: Future[Any] = Future()
-        client_turns.enter(self.client, partial(self._start, self.client, future, call), address=self._address)
-        if self._receive and not future.running() and not future.done():
-            self._watching = asyncio.ensure_future(self._end_when_client_leaves(future, self._receive))
+        start = partial(self._start, self.client, future, call)
+        client_turns.enter(self.client, start, is_over=future.done, address=self._address)
+        if not future.running() and not future.done():
+            if self._thread:  # whose turn it is may wait for a connection of the pool
+                self._thread.submit(close_old_connections)
+            if self._receive:
+                self._watching = asyncio.ensure_future(self._end_when_client_leaves(future, self._receive))
         return future
 
     @contextmanager
@@ -130,6 +129,10 @@ class RequestThread(Executor):
         finally:
             self._receive = None
             self._end_watching()
+
+    async def close_connections(self) -> None:
+        if self._thread:
+            await asyncio.wrap_future(self._thread.submit(close_old_connections))
 
     def release(self) -> None:
         if self._thread:
@@ -203,6 +206,17 @@ def release_request_thread() -> None:
         thread.release()
 
 
+async def close_request_thread() -> bool:
+    """Close the database connections of the current request's thread at once, not in its client's turn, and release it.
+
+    Return False outside of `ThreadReuseMiddleware`.
+    """
+    if thread := _current_thread.get():
+        await thread.close_connections()
+        thread.release()
+    return thread is not None
+
+
 def ending_when_client_leaves(receive: Receive) -> AbstractContextManager[None]:
     """End a call that waits for its turn with RequestAborted when the client of the current request leaves.
 
@@ -210,12 +224,6 @@ def ending_when_client_leaves(receive: Receive) -> AbstractContextManager[None]:
     """
     thread = _current_thread.get()
     return thread.ending_when_client_leaves(receive) if thread else nullcontext()
-
-
-def is_request_thread_unused() -> bool:
-    """Return whether the current request has no thread. False outside of `ThreadReuseMiddleware`."""
-    thread = _current_thread.get()
-    return thread is not None and thread.is_unused
 
 
 def _return_thread(thread: ThreadPoolExecutor, idle: deque[ThreadPoolExecutor]) -> None:

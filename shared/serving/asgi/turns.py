@@ -2,7 +2,8 @@
 
 Python runs one thread at a time: a request of 20 ms beside ten others of one client would take 200. Beside others a
 client has hardly more than one call at once, and a share of a processor, measured in what its threads computed.
-While calls of some compute for long, whoever has just computed as well waits for them.
+While calls of some compute for long, whoever has just computed much waits for them. Clients of one address have few
+calls at once beside those of others.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from typing import ParamSpec, TypeVar
 from shared.api.errors import ApiError
 
 MAX_RUNNING = 16  # calls of one client at once
-MAX_RUNNING_AT_ADDRESS = 4  # calls of all clients of one address beside those of other addresses
+MAX_COMPUTING_AT_ADDRESS = 4  # calls of all clients of one address beside those of other addresses
 ACTIVE_SECONDS = 1.0  # after a call, in which its client counts as active
 # Before a client's second call beside its first while others are active. Before the third it is twice that.
 PAUSE_SECONDS = 0.1
@@ -26,9 +27,9 @@ SHARE = 1 / 5  # of a processor that a client may use while others are active
 BURST_SECONDS = 0.5  # of a processor that it may use before its calls wait for its share
 MAX_DEBT_SECONDS = 1.0  # of a processor beyond it, that it waits for: five seconds
 LONG_SECONDS = 0.03  # of a processor that a call has computed when it is a long one
-MAX_LONG = 2  # such calls, beside which no client starts another that runs one or has computed much above its share
-SPENT_SECONDS = 0.1  # of a processor above its share, that are much
-FORCED_SECONDS = 1.0  # between two such clients that start one all the same, after five seconds
+MAX_LONG = 2  # such calls, beside which no client starts another while it computes one, or has just computed much
+SPENT_SECONDS = 0.1  # of a processor above its share: much
+SAMPLE_SECONDS = 0.5  # in which a call that computes nothing waits for something else
 MAX_WAITING = 500  # calls of a client outside of requests' threads; further ones are refused
 
 P = ParamSpec("P")
@@ -36,12 +37,17 @@ R = TypeVar("R")
 
 
 class Call:
-    """A call in a thread, which knows how long it has computed there. On macOS it knows when it ends."""
+    """A call in a thread, which knows how long it has computed there. On macOS it knows when it ends.
 
-    def __init__(self, *, address: str = "", is_long: bool = False) -> None:
-        self.started_at = time.monotonic()
+    address: where it comes from. is_expected_long: its client has just computed much.
+    """
+
+    def __init__(self, *, address: str = "", is_expected_long: bool = False) -> None:
         self.address = address
-        self._is_expected_long = is_long
+        self.started_at = self._sampled_at = time.monotonic()
+        self._is_expected_long = is_expected_long
+        self._sampled_seconds = 0.0
+        self._is_computing = True
         self._clock: int | None = None  # of the thread, while the call runs
         self._began_at = 0.0
         self._computed_seconds = 0.0
@@ -67,11 +73,27 @@ class Call:
         return self._computed_seconds
 
     @property
+    def is_computing(self) -> bool:
+        """Whether it has computed lately, or has only begun. It may wait for another process instead."""
+        now = time.monotonic()
+        if now - self._sampled_at >= SAMPLE_SECONDS:
+            computed = self.computed_seconds
+            self._is_computing = computed > self._sampled_seconds
+            self._sampled_at, self._sampled_seconds = now, computed
+        return self._is_computing
+
+    @property
     def is_long(self) -> bool:
-        return self._is_expected_long or self.computed_seconds > LONG_SECONDS
+        return (self._is_expected_long or self.computed_seconds > LONG_SECONDS) and self.is_computing
 
 
-Start = Callable[[Call], object]
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A call that waits for its client's turn. is_over: its request has ended meanwhile."""
+
+    start: Callable[[Call], object]
+    is_over: Callable[[], bool]
+    address: str
 
 
 @dataclass(eq=False)
@@ -79,13 +101,11 @@ class _Client:
     """A client's calls that run or wait. paid_at: when its share makes up for what earlier calls have used."""
 
     running: list[Call] = field(default_factory=list)  # in the order of their starts
-    waiting: deque[Start] = field(default_factory=deque)
+    waiting: deque[_Waiting] = field(default_factory=deque)
     started_at: float = 0.0  # the last call
-    waits_since: float = 0.0  # the next one
+    waits_since: float = 0.0  # the first of those that wait
     active_at: float = 0.0
     paid_at: float = 0.0
-    waits_for_long: bool = False  # for the long calls of all, until its next call starts
-    address: str = ""  # that its last request came from
     timer: asyncio.TimerHandle | None = None
 
     @property
@@ -97,41 +117,40 @@ class _Client:
         return paid_at
 
 
-@dataclass(eq=False)
-class _Address:
-    running: int = 0
-    active_at: float = 0.0
-
-
 class ClientTurns:
     """Order of the calls of all clients. A client alone waits for nobody, up to MAX_RUNNING calls.
 
-    A call that runs for long holds up the client's next one for PAUSE_SECONDS, or if it computes all the time, as an
-    import does, until five seconds after its start. Used on the event loop.
+    A call that runs for long holds up the client's next one for PAUSE_SECONDS. If it computes all the time, as an
+    import does, or if others do, the next one starts five seconds later at the latest. Used on the event loop.
     """
 
     def __init__(self) -> None:
         self._clients: OrderedDict[str, _Client] = OrderedDict()  # the last active at the end
         self._running: set[Call] = set()
-        self._addresses: OrderedDict[str, _Address] = OrderedDict()  # the last active at the end
-        self._forced_at = 0.0
+        self._addresses: OrderedDict[str, float] = OrderedDict()  # when each was active, the last at the end
 
-    def enter(self, key: str, start: Start, *, address: str = "") -> None:
+    def enter(
+        self,
+        key: str,
+        start: Callable[[Call], object],
+        *,
+        is_over: Callable[[], bool] = lambda: False,
+        address: str = "",
+    ) -> None:
         """Call `start` with a call, at once or when it is the client's turn. `leave` must follow when that ends.
 
+        is_over: tells that the call need not start any more.
         address: where the call comes from, if that is known.
         """
-        client = self._note_active(key)
-        client.address = address or client.address
+        client = self._note_active(key, address)
         if not client.waiting:
             client.waits_since = client.active_at
-        client.waiting.append(start)
+        client.waiting.append(_Waiting(start, is_over, address))
         self._start_waiting(client)
 
     def leave(self, key: str, call: Call) -> None:
-        client = self._note_active(key)
+        client = self._note_active(key, call.address)
         self._running.discard(call)
-        self._note_address_active(call.address).running -= 1
         if call in client.running:
             client.running.remove(call)
         self._charge(client, call.computed_seconds, since=call.started_at)
@@ -139,7 +158,7 @@ class ClientTurns:
 
     def charge(self, key: str, seconds: float) -> None:
         """Count what the event loop has computed for a request that took turns, but for its stream."""
-        self._charge(self._note_active(key), seconds, since=time.monotonic())
+        self._charge(self._note_active(key, ""), seconds, since=time.monotonic())
 
     def _charge(self, client: _Client, seconds: float, *, since: float) -> None:
         if self._is_beside_others(client):
@@ -161,16 +180,8 @@ class ClientTurns:
         """
         if key in self._clients and len(self._clients[key].waiting) >= MAX_WAITING:
             raise ApiError(503, "Too many of your requests wait. Send fewer at once.", headers={"Retry-After": "1"})
-        loop = asyncio.get_running_loop()
-        started: asyncio.Future[Call] = loop.create_future()
-
-        def start(call: Call) -> None:
-            if started.done():  # the request ended while it waited
-                loop.call_soon(self.leave, key, call)
-            else:
-                started.set_result(call)
-
-        self.enter(key, start)
+        started: asyncio.Future[Call] = asyncio.get_running_loop().create_future()
+        self.enter(key, started.set_result, is_over=started.done)
         try:
             call = await started
         except BaseException:
@@ -182,7 +193,7 @@ class ClientTurns:
         finally:
             self.leave(key, call)
 
-    def _note_active(self, key: str) -> _Client:
+    def _note_active(self, key: str, address: str) -> _Client:
         client = self._clients.setdefault(key, _Client())
         client.active_at = now = time.monotonic()
         self._clients.move_to_end(key)
@@ -190,32 +201,38 @@ class ClientTurns:
             if max(oldest.paid_at, oldest.active_at + ACTIVE_SECONDS) >= now:
                 break
             self._clients.popitem(last=False)
+        if address:
+            self._addresses[address] = now
+            self._addresses.move_to_end(address)
+            while next(iter(self._addresses.values())) < now - ACTIVE_SECONDS:
+                self._addresses.popitem(last=False)
         return client
-
-    def _note_address_active(self, name: str) -> _Address:
-        address = self._addresses.setdefault(name, _Address())
-        address.active_at = now = time.monotonic()
-        self._addresses.move_to_end(name)
-        while not (oldest := next(iter(self._addresses.values()))).running and oldest.active_at + ACTIVE_SECONDS < now:
-            self._addresses.popitem(last=False)
-        return address
 
     def _start_waiting(self, client: _Client) -> None:
         if client.timer:
             client.timer.cancel()
             client.timer = None
         while client.waiting and len(client.running) < MAX_RUNNING:
+            if client.waiting[0].is_over():
+                client.waiting.popleft()
+                continue
             if (pause := self._pause(client)) > 0:
                 client.timer = asyncio.get_running_loop().call_later(pause, self._start_waiting, client)
                 return
-            client.started_at = client.waits_since = time.monotonic()
-            has_spent = client.paid_at - SPENT_SECONDS / SHARE > client.started_at
-            call = Call(address=client.address, is_long=has_spent or client.waits_for_long)
-            client.running.append(call)
-            self._note_address_active(call.address).running += 1
-            client.waits_for_long = False
-            self._running.add(call)
-            client.waiting.popleft()(call)
+            self._start(client, client.waiting.popleft())
+
+    def _start(self, client: _Client, waiting: _Waiting) -> None:
+        client.started_at = client.waits_since = time.monotonic()
+        has_spent = client.paid_at - SPENT_SECONDS / SHARE > client.started_at
+        call = Call(address=waiting.address, is_expected_long=has_spent)
+        client.running.append(call)
+        self._running.add(call)
+        try:
+            waiting.start(call)
+        except BaseException:
+            client.running.remove(call)
+            self._running.discard(call)
+            raise
 
     def _pause(self, client: _Client) -> float:
         """Return the seconds before the client's next call may start."""
@@ -228,31 +245,28 @@ class ClientTurns:
             computed = sum(call.computed_seconds for call in client.running)
             may_start = max(may_start, client.started_at + computed / SHARE)
         may_start = min(may_start, client.started_at + MAX_DEBT_SECONDS / SHARE)
-        if self._must_wait_for_others(client, paid_at):
+        if now < client.waits_since + MAX_DEBT_SECONDS / SHARE and self._must_wait_for_others(client, paid_at):
             may_start = max(may_start, now + LONG_SECONDS)  # their calls may have ended then
         may_start = max(may_start, client.started_at + PAUSE_SECONDS * len(client.running))
         return min(ACTIVE_SECONDS, may_start - now)
 
     def _must_wait_for_others(self, client: _Client, paid_at: float) -> bool:
-        """Return whether many calls of others, or of its address, are in its way. After five seconds it starts one."""
-        now = time.monotonic()
-        has_spent = paid_at - SPENT_SECONDS / SHARE > now or any(call.is_long for call in client.running)
-        if (client.waits_for_long or has_spent) and self._are_many_long():
-            client.waits_for_long = True
-        elif not self._has_address_enough(client.address):
-            return False
-        if now < max(client.waits_since + MAX_DEBT_SECONDS / SHARE, self._forced_at + FORCED_SECONDS):
+        """Return whether many long calls of anybody, or many calls of its address, are in the client's way."""
+        has_spent = paid_at - SPENT_SECONDS / SHARE > time.monotonic()
+        if (has_spent or any(call.is_long for call in client.running)) and self._are_many_long():
             return True
-        self._forced_at = now
-        return False
-
-    def _has_address_enough(self, name: str) -> bool:
-        if not name or self._addresses.get(name, _Address()).running < MAX_RUNNING_AT_ADDRESS:
+        address = client.waiting[0].address
+        if not address or not self._is_other_address_active(address):
             return False
-        return any(other != name and other for other in self._addresses)
+        at_address = sum(call.address == address and call.is_computing for call in self._running)
+        return at_address >= MAX_COMPUTING_AT_ADDRESS
 
     def _are_many_long(self) -> bool:
         return sum(call.is_long for call in self._running) >= MAX_LONG
+
+    def _is_other_address_active(self, address: str) -> bool:
+        other = next((other for other in reversed(self._addresses) if other != address), None)
+        return other is not None and self._addresses[other] > time.monotonic() - ACTIVE_SECONDS
 
     def _is_beside_others(self, client: _Client) -> bool:
         other = next((other for other in reversed(self._clients.values()) if other is not client), None)

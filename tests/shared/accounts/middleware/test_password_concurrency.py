@@ -52,7 +52,12 @@ class HashingDjango(Django):
 
 
 def post(
-    middleware: PasswordConcurrencyMiddleware, body: bytes = b"{}", *, path: str = PATH, method: str = "POST"
+    middleware: PasswordConcurrencyMiddleware,
+    body: bytes = b"{}",
+    *,
+    path: str = PATH,
+    method: str = "POST",
+    address: str = "192.0.2.1",
 ) -> Awaitable[int]:
     events = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -61,11 +66,15 @@ def post(
             return events.pop()
         return await asyncio.Future()
 
-    return _status_of(middleware, receive, path=path, method=method)
+    return _status_of(middleware, receive, _scope(path=path, method=method, address=address))
+
+
+def _scope(*, path: str = PATH, method: str = "POST", address: str = "192.0.2.1") -> dict[str, Any]:
+    return {"type": "http", "method": method, "path": path, "headers": [], "client": (address, 1)}
 
 
 async def _status_of(
-    middleware: PasswordConcurrencyMiddleware, receive: Callable[[], Awaitable[Any]], *, path: str, method: str
+    middleware: PasswordConcurrencyMiddleware, receive: Callable[[], Awaitable[Any]], scope: dict[str, Any]
 ) -> int:
     statuses: list[int] = []
 
@@ -73,7 +82,7 @@ async def _status_of(
         statuses.append(event["status"])
 
     try:
-        await middleware({"type": "http", "method": method, "path": path, "headers": []}, receive, send)
+        await middleware(scope, receive, send)
     except ApiError as error:
         return error.problem.status
     return statuses[0] if statuses else 0
@@ -145,7 +154,7 @@ def test_a7_slow_and_disconnected_clients_occupy_no_slot() -> None:
         django = Django()
         django.may_respond.set()
         middleware = PasswordConcurrencyMiddleware(django, paths=[PATH])
-        slow = [asyncio.ensure_future(_status_of(middleware, never, path=PATH, method="POST")) for _ in range(50)]
+        slow = [asyncio.ensure_future(_status_of(middleware, never, _scope())) for _ in range(50)]
         gone = asyncio.ensure_future(post(middleware))
         await settle()
         gone.cancel()
@@ -164,3 +173,18 @@ def test_a7_a_large_body_is_refused_before_it_waits() -> None:
         )
 
     assert asyncio.run(ask()) == (413, 0)
+
+
+async def test_one_address_leaves_places_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sign-ins wait for their turn in places that others would be refused for."""
+    monkeypatch.setattr(password_concurrency, "MAX_OF_CLIENT", 3)
+    django = Django()
+    middleware = PasswordConcurrencyMiddleware(django, paths={PATH})
+    sign_ins = [asyncio.ensure_future(post(middleware)) for _ in range(5)]
+    other = asyncio.ensure_future(post(middleware, address="192.0.2.2"))
+    await settle()
+    assert django.running == 4
+    django.may_respond.set()
+    assert sorted(await asyncio.gather(*sign_ins)) == [401, 401, 401, 503, 503]
+    assert await other == 401
+    assert await post(middleware) == 401

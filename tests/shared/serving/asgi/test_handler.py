@@ -4,10 +4,12 @@ A connection to SQLite is of no pool, and stays open in the thread that the requ
 """
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.db import connection
 from django.db.backends.signals import connection_created
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -29,6 +31,24 @@ def whole(request: HttpRequest) -> HttpResponse:
     return HttpResponse(str(User.objects.count()))
 
 
+may_go_on = threading.Event()
+
+
+def hold(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(str(_count_and_wait()))
+
+
+def _count_and_wait() -> int:
+    count = User.objects.count()
+    assert may_go_on.wait(30)
+    return count
+
+
+async def use_database_twice(scope: Any, receive: Any, send: Any) -> None:
+    for _ in range(2):
+        await sync_to_async(_count_and_wait)()
+
+
 async def whole_async(request: HttpRequest) -> HttpResponse:
     return HttpResponse(str(await User.objects.acount()))
 
@@ -43,7 +63,7 @@ def _chunks() -> Iterator[str]:
         yield str(User.objects.count())
 
 
-urlpatterns = [path("whole", whole), path("whole-async", whole_async), path("stream", stream)]
+urlpatterns = [path("whole", whole), path("whole-async", whole_async), path("stream", stream), path("hold", hold)]
 
 
 @pytest.fixture
@@ -134,6 +154,46 @@ def test_a_read_whose_client_leaves_before_its_turn_is_not_computed(
     connection.close()  # this thread's own
     assert asyncio.run(ask()) == []
     assert opened == []
+
+
+@pytest.mark.parametrize("call", ["another call", "response"])
+def test_n1_a_request_that_waits_for_its_turn_holds_no_connection(
+    opened: list[Any], monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Ten POSTs held the connections that the call whose turn it was waited for."""
+
+    async def ask() -> None:
+        application = ThreadReuseMiddleware(
+            use_database_twice if call == "another call" else ConnectionReleasingHandler()
+        )
+        scope = {"type": "http", "method": "POST", "path": "/hold", "query_string": b"", "headers": []}
+        bodies = [{"type": "http.request", "body": b"", "more_body": False}]
+        sent: list[Event] = []
+
+        async def receive() -> Event:
+            if bodies:
+                return bodies.pop()
+            return await asyncio.Future()
+
+        async def send(event: Event) -> None:
+            sent.append(event)
+
+        asked = asyncio.create_task(application(scope | {CLIENT_KEY: "user:1"}, receive, send))
+        assert await _eventually(lambda: bool(opened))
+        turns.client_turns.enter("user:2", lambda call: None)
+        monkeypatch.setattr(turns, "PAUSE_SECONDS", 60.0)
+        client = turns.client_turns._clients["user:1"]
+        client.running.append(turns.Call())  # so that its next one waits
+        may_go_on.set()
+        if call == "response":
+            assert await _eventually(lambda: len(sent) == 2)
+        assert await _eventually(lambda: all(one.connection is None or one.vendor == "sqlite" for one in opened))
+        client.running.clear()
+        await asyncio.wait_for(asked, 30)
+
+    connection.close()  # this thread's own
+    may_go_on.clear()
+    asyncio.run(ask())
 
 
 async def _eventually(is_so: Any) -> bool:

@@ -366,7 +366,7 @@ def test_an_error_ends_the_turn() -> None:
 
 async def test_beside_others_an_address_has_few_calls_of_all_its_users_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "ACTIVE_SECONDS", 60.0)
-    at_once = turns.MAX_RUNNING_AT_ADDRESS
+    at_once = turns.MAX_COMPUTING_AT_ADDRESS
     own = ClientTurns()
     started: list[Call] = []
     own.enter("user:0", started.append, address="address:other")
@@ -376,8 +376,7 @@ async def test_beside_others_an_address_has_few_calls_of_all_its_users_at_once(m
     own.enter("user:100", started.append, address="address:third")
     assert len(started) == 2 + at_once, "other addresses do not wait"
     own.leave("user:1", started[1])
-    while len(started) == 2 + at_once:  # noqa: ASYNC110  a timer starts it
-        await asyncio.sleep(0.005)
+    await until(lambda: len(started) == 3 + at_once)
 
 
 async def test_an_address_alone_has_the_calls_of_all_its_users_at_once() -> None:
@@ -414,3 +413,51 @@ async def test_time_in_which_many_compute_makes_up_for_nothing(monkeypatch: pyte
     own.leave("slow", started["slow"][0])
     own.enter("slow", started["slow"].append)
     assert len(started["slow"]) == 1
+
+
+async def test_an_address_whose_calls_wait_for_something_else_may_have_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uploads wait for the process that decodes images: nobody else at the address waits for them."""
+    monkeypatch.setattr(turns, "ACTIVE_SECONDS", 60.0)
+    monkeypatch.setattr(turns, "SAMPLE_SECONDS", 0.0)
+    own = ClientTurns()
+    started: list[Call] = []
+    own.enter("user:0", started.append, address="address:other")
+    for user in range(1, turns.MAX_COMPUTING_AT_ADDRESS + 5):
+        own.enter(f"user:{user}", started.append, address="address:one")
+    assert len(started) == turns.MAX_COMPUTING_AT_ADDRESS + 5
+
+
+def test_a_call_that_waits_for_something_else_is_not_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "SAMPLE_SECONDS", 0.0)
+    call = Call()
+    call._computed_seconds = 0.1
+    assert call.is_long
+    assert not call.is_long, "it has computed nothing since"
+    call._computed_seconds = 0.2
+    assert call.is_long
+
+
+async def test_a_call_that_waits_for_the_long_ones_of_others_starts_after_some_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "MAX_DEBT_SECONDS", 0.04)  # a fifth of a second
+    own = ClientTurns()
+    started: dict[str, list[Call]] = {name: [] for name in ("long 1", "long 2", "waits")}
+    for name in started:
+        own.enter(name, started[name].append)
+        started[name][0]._computed_seconds = 0.2
+    own.enter("waits", started["waits"].append)
+    assert len(started["waits"]) == 1
+    await until(lambda: len(started["waits"]) == 2)
+
+
+async def test_a_call_that_cannot_start_leaves_no_trace() -> None:
+    own = ClientTurns()
+
+    def fail(call: Call) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with pytest.raises(RuntimeError):
+        own.enter(MANY, fail)
+    assert own._running == set()
+    assert own._clients[MANY].running == []
