@@ -138,7 +138,7 @@ async def _submit_at_once(
     caller: Principal | None, model_id: str, requests: Sequence[GenerationRequest], *, first: int
 ) -> list[GenerationStream]:
     tasks = [
-        asyncio.create_task(metered(_submit_one_of_many(caller, model_id, request, position)))
+        asyncio.create_task(_submit_metered(caller, model_id, request, position))
         for position, request in enumerate(requests, first)
     ]
     try:
@@ -150,6 +150,13 @@ async def _submit_at_once(
             if isinstance(outcome, GenerationStream):
                 await outcome.close()
         raise
+
+
+async def _submit_metered(
+    caller: Principal | None, model_id: str, request: GenerationRequest, position: int
+) -> GenerationStream:
+    """Submit in a task of its own, whose time counts for the user as well."""
+    return await metered(_submit_one_of_many(caller, model_id, request, position))
 
 
 async def _submit_one_of_many(

@@ -110,8 +110,11 @@ class ReplicaClient:
     async def generate(self, replica: LocalReplica, request: GenerationRequest, deadline: Deadline) -> LocalGeneration:
         """Return a generation once the replica has accepted it. The engine keeps the time limit of the request.
 
-        Time that the request has spent at another replica counts.
+        Time that the request has spent at another replica counts. Replicas have queues of their own: a request's other
+        prompts may be at another one.
         """
+        if replica.number is not None:
+            request = msgspec.structs.replace(request, places=1)
         if deadline is not None:
             request = msgspec.structs.replace(request, timeout=max(0.001, deadline - time.monotonic()))
         stream = await self._call(replica, engine().generate(replica.id, request, replica=replica.number))

@@ -153,7 +153,12 @@ class RequestThread(Executor):
         if future.done() or not future.set_running_or_notify_cancel():  # the request ended while it waited
             leave()
             return
-        self._acquire().submit(_run, future, function, call, leave)
+        try:
+            self._acquire().submit(_run, future, function, call, leave)
+        except RuntimeError as error:  # the process can start no thread
+            self._thread = None  # that would run the call later
+            future.set_exception(error)
+            leave()
         if self._is_closed:
             self.release()
 

@@ -266,11 +266,15 @@ class ClientTurns:
 
     def _is_other_address_active(self, address: str) -> bool:
         other = next((other for other in reversed(self._addresses) if other != address), None)
-        return other is not None and self._addresses[other] > time.monotonic() - ACTIVE_SECONDS
+        if other is not None and self._addresses[other] > time.monotonic() - ACTIVE_SECONDS:
+            return True
+        return any(call.address not in ("", address) and call.is_computing for call in self._running)
 
     def _is_beside_others(self, client: _Client) -> bool:
         other = next((other for other in reversed(self._clients.values()) if other is not client), None)
-        return other is not None and (bool(other.running) or other.active_at > time.monotonic() - ACTIVE_SECONDS)
+        if other is not None and (other.running or other.active_at > time.monotonic() - ACTIVE_SECONDS):
+            return True
+        return any(call.is_computing and call not in client.running for call in self._running)
 
 
 client_turns = ClientTurns()

@@ -11,7 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from shared.api.errors import ApiError
-from shared.serving.asgi import turns
+from shared.serving.asgi import threads, turns
 from shared.serving.asgi.refusals import CLIENT_KEY
 from shared.serving.asgi.threads import ThreadReuseMiddleware
 from shared.serving.asgi.turns import MAX_RUNNING, Call, ClientTurns, client_turns
@@ -346,6 +346,32 @@ async def test_running_calls_of_a_client_have_one_share_together(monkeypatch: py
     assert len(running) == 8, "together they have computed for longer than a processor can"
 
 
+@pytest.mark.usefixtures("long_pause")
+def test_a_waiting_request_for_which_no_thread_starts_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "MAX_IDLE_THREADS", 0)
+
+    def fail(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def scenario(server: Server) -> None:
+        first = server.request(MANY)
+        await server.request(FEW, seconds=0)
+        waiting = server.request(MANY, seconds=0)
+        await asyncio.sleep(0)
+        with monkeypatch.context() as no_threads:
+            no_threads.setattr(threading.Thread, "start", fail)
+            server.may_end.set()
+            await first
+            done, _ = await asyncio.wait({waiting}, timeout=10)
+            assert done
+            with pytest.raises(RuntimeError):
+                waiting.result()
+        await server.request(MANY, seconds=0)
+        await until(lambda: not client_turns._running)
+
+    serve(scenario)
+
+
 def test_probes_wait_for_no_turn() -> None:
     async def scenario(server: Server) -> None:
         requests = [server.request(None) for _ in range(MAX_RUNNING + 5)]
@@ -449,6 +475,22 @@ async def test_a_call_that_waits_for_the_long_ones_of_others_starts_after_some_s
     own.enter("waits", started["waits"].append)
     assert len(started["waits"]) == 1
     await until(lambda: len(started["waits"]) == 2)
+
+
+async def test_a_running_call_is_beside_others_whoever_was_active_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "PAUSE_SECONDS", 60.0)
+    own = ClientTurns()
+    started: dict[str, list[Call]] = {name: [] for name in ("long", "short", "new")}
+    for name in ("long", "short"):
+        own.enter(name, started[name].append, address=f"address:{name}")
+    own.leave("short", started["short"][0])
+    own._clients["short"].active_at -= 10
+    for address in own._addresses:
+        own._addresses[address] -= 10
+    for _ in range(2):
+        own.enter("new", started["new"].append, address="address:new")
+    assert len(started["new"]) == 1, "its second call waits beside the long one"
+    assert own._is_other_address_active("address:new")
 
 
 async def test_a_call_that_cannot_start_leaves_no_trace() -> None:
