@@ -188,9 +188,10 @@ def test_o6_an_unreachable_model_host_is_reported(counted: RunningServer) -> Non
 def test_a_dead_model_process_leaves_no_gauge_and_is_restarted(counted: RunningServer) -> None:
     before = scrape(counted)
     assert counted.post("/inference", SPOKEN | {"prompt": "die"}).status_code == 503
+    ended = {"model": "talker", "finished_reason": "error"}
+    eventually(counted, lambda told: grown(told, before, ["stoa_request_success_total"], **ended) == [1])
     after = eventually(counted, lambda told: told.value("stoa_model_loaded", model="talker") == 1)
     assert grown(after, before, GENERATED[:1], model="talker") == [1]
-    assert grown(after, before, ["stoa_request_success_total"], model="talker", finished_reason="error") == [1]
     assert after.named("stoa_num_requests_running")[(("model", "talker"),)] == 0
 
 

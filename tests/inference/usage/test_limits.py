@@ -9,6 +9,7 @@ import httpx2
 import pytest
 from websockets.asyncio.client import connect
 
+from shared.api.limits.rate_limits import REFUSAL_SECONDS
 from tests.inference.engine.processes import eventually_idle
 from tests.inference.usage.conftest import LimitedServers
 from tests.inference.websocket_client import receive_message, receive_until, receive_until_closed, send_messages
@@ -90,6 +91,7 @@ def test_r1_requests_without_a_valid_key_count_for_their_address(limited: Limite
 
 async def test_failed_websocket_sign_ins_count_for_their_address(limited: LimitedServers):
     sockets = [url.replace("http", "ws", 1) + "/ws" for url in limited.urls]
+    await asyncio.sleep(REFUSAL_SECONDS)  # in which the servers repeat the refusals of the test before
     for number in range(25):  # successful sign-ins are not counted
         async with connect(sockets[number % 3]) as socket:
             await send_messages(socket, {"type": "auth", "token": limited.keys["plain"]})
