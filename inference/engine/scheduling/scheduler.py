@@ -19,7 +19,7 @@ from inference.engine.scheduling.sequence import Generation, Sequence
 MAX_ALL_LOGITS_TOKENS = 64
 # A request that arrives during a step waits for its end, so prompts of batches and questions get 1/4 of a step.
 BATCH_SHARE = 4
-MAX_SHARE_OF_FREE = 3  # of the queue's free places and tokens that a user's waiting requests may be as many as
+WAITING_PER_FREE = 3  # requests of a user that wait, for each place of the queue that is free; of tokens alike
 MAX_REMEMBERED_RETRIES = 10_000
 BY_SLOT = attrgetter("slot")
 
@@ -145,7 +145,10 @@ class Scheduler:
         return self._generations.get(request_id)
 
     def add(self, generation: Generation) -> None:
-        """Queue a request. Raise EngineOverloaded when the queue is full, or InvalidRequest for an id in use."""
+        """Queue a request. Raise EngineOverloaded when the queue is full, or InvalidRequest for an id in use.
+
+        InvalidRequest also if it is one of more prompts than there are places.
+        """
         if generation.request_id in self._generations:
             raise InvalidRequest(f"A request with the id {generation.request_id!r} is running. Use another.")
         self._check_queue(generation)
@@ -157,10 +160,13 @@ class Scheduler:
         self._needs_admission = True
 
     def _check_queue(self, new: Generation) -> None:
-        """Raise EngineOverloaded when the queue is full. Batch work does not count against interactive requests.
+        """Raise EngineOverloaded when the queue is full, or InvalidRequest if all prompts never have places.
 
-        A user has at most three times as many interactive requests there as are left free, so three quarters alone.
+        Batch work does not count against interactive requests. A user has at most three times as many interactive
+        requests there as are left free, so three quarters alone.
         """
+        if new.places > (most_prompts := self._slots + self._max_queue):
+            raise InvalidRequest(f"Send at most {most_prompts} prompts in a request: this model has no more places.")
         queued = [one for one in self._generations.values() if one.started_at is None and (new.batch or not one.batch)]
         # The next step fills free slots, and interactive requests preempt batch work.
         available = self._cache.free + sum(one.generation.batch and not new.batch for one in self._running)
@@ -177,7 +183,7 @@ class Scheduler:
         if new.batch or not new.user or not new.places:
             return
         theirs = [one for one in waiting if one.user == new.user]
-        most, most_tokens = MAX_SHARE_OF_FREE * free, MAX_SHARE_OF_FREE * free_tokens
+        most, most_tokens = WAITING_PER_FREE * free, WAITING_PER_FREE * free_tokens
         if theirs and (len(theirs) + following > most or _prompt_tokens(theirs) > most_tokens):
             self._refuse(new, f"Of your requests {len(theirs)} are waiting, and the queue is for others too.")
 
