@@ -22,6 +22,7 @@ TERMINATE_SECONDS = 2.0
 
 def main() -> int:
     """Run the command. Its children become this program's when their parent ends, so that all are found."""
+    os.setsid()  # a signal to the group of whoever started this would end it before the command's children
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     server = subprocess.Popen(  # noqa: S603

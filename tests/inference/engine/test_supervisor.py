@@ -1,9 +1,11 @@
 """The program that runs an external engine or a compiler."""
 
+import os
 import signal
 import subprocess
 import sys
 
+import psutil
 import pytest
 
 from inference.engine import supervisor
@@ -22,3 +24,17 @@ def test_the_exit_status_tells_that_the_command_was_ended(written: bytes, number
         started = subprocess.Popen(command, stdin=subprocess.PIPE)
         started.communicate(written, timeout=30)
         assert started.returncode == 128 + number
+
+
+def test_a_signal_that_ends_the_group_of_its_starter_leaves_no_process() -> None:
+    """As at the end of the demo, while kernels were compiled: the compiler's child went on for seconds."""
+    command = [sys.executable, "-I", "-S", supervisor.__file__, "sh", "-c", "sleep 60 & sleep 60; true"]
+    script = f"import subprocess; subprocess.Popen({command!r}, stdin=subprocess.PIPE).wait()"
+    starter = subprocess.Popen([sys.executable, "-c", script], start_new_session=True)
+    family: list[psutil.Process] = []
+    while sum(one.name() == "sleep" for one in family) < 2:
+        family = psutil.Process(starter.pid).children(recursive=True)
+    os.killpg(starter.pid, signal.SIGKILL)
+    starter.wait()
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert alive == []
