@@ -18,8 +18,9 @@ from asgiref.sync import ThreadSensitiveContext
 from django.core.exceptions import RequestAborted
 from django.db import close_old_connections, connections
 
+from shared.serving.asgi.calls import Call
 from shared.serving.asgi.refusals import CLIENT_KEY, client_address_key
-from shared.serving.asgi.turns import Call, client_turns
+from shared.serving.asgi.turns import client_turns
 from shared.serving.asgi.types import Application, Receive, Scope, Send
 
 MAX_IDLE_THREADS = 32

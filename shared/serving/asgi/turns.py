@@ -3,12 +3,10 @@
 Python runs one thread at a time: a request of 20 ms beside ten others of one client would take 200. Beside others a
 client has hardly more than one call at once, and a share of a processor, measured in what its threads computed.
 While calls of some compute for long, whoever has just computed much waits for them. Clients of one address have few
-calls at once beside those of others.
+calls at once beside those of others, and a share for long ones, so that many accounts of somebody get no more than two.
 """
 
 import asyncio
-import sys
-import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
@@ -17,74 +15,24 @@ from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
 from shared.api.errors import ApiError
+from shared.serving.asgi.calls import LONG_SECONDS, Call
 
 MAX_RUNNING = 16  # calls of one client at once
 MAX_COMPUTING_AT_ADDRESS = 4  # calls of all clients of one address beside those of other addresses
+ADDRESS_SHARE = 2 / 5  # of a processor for the long calls of one address, while other addresses are active
+HEAVY_SECONDS = 60.0  # after a client's long call, in which it has no more than its address's share
 ACTIVE_SECONDS = 1.0  # after a call, in which its client counts as active
 # Before a client's second call beside its first while others are active. Before the third it is twice that.
 PAUSE_SECONDS = 0.1
 SHARE = 1 / 5  # of a processor that a client may use while others are active
 BURST_SECONDS = 0.5  # of a processor that it may use before its calls wait for its share
 MAX_DEBT_SECONDS = 1.0  # of a processor beyond it, that it waits for: five seconds
-LONG_SECONDS = 0.03  # of a processor that a call has computed when it is a long one
 MAX_LONG = 2  # such calls, beside which no client starts another while it computes one, or has just computed much
 SPENT_SECONDS = 0.1  # of a processor above its share: much
-SAMPLE_SECONDS = 0.5  # in which a call that computes nothing waits for something else
 MAX_WAITING = 500  # calls of a client outside of requests' threads; further ones are refused
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Call:
-    """A call in a thread, which knows how long it has computed there. On macOS it knows when it ends.
-
-    address: where it comes from. is_expected_long: its client has just computed much.
-    """
-
-    def __init__(self, *, address: str = "", is_expected_long: bool = False) -> None:
-        self.address = address
-        self.started_at = self._sampled_at = time.monotonic()
-        self._is_expected_long = is_expected_long
-        self._sampled_seconds = 0.0
-        self._is_computing = True
-        self._clock: int | None = None  # of the thread, while the call runs
-        self._began_at = 0.0
-        self._computed_seconds = 0.0
-
-    def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function, in this thread."""
-        self._began_at = time.thread_time()
-        if sys.platform != "darwin":
-            self._clock = time.pthread_getcpuclockid(threading.get_ident())
-        try:
-            return function(*args, **kwargs)
-        finally:
-            self._computed_seconds = time.thread_time() - self._began_at
-            self._clock = None
-
-    @property
-    def computed_seconds(self) -> float:
-        if (clock := self._clock) is not None:
-            try:
-                return time.clock_gettime(clock) - self._began_at
-            except OSError:  # the thread has ended meanwhile
-                pass
-        return self._computed_seconds
-
-    @property
-    def is_computing(self) -> bool:
-        """Whether it has computed lately, or has only begun. It may wait for another process instead."""
-        now = time.monotonic()
-        if now - self._sampled_at >= SAMPLE_SECONDS:
-            computed = self.computed_seconds
-            self._is_computing = computed > self._sampled_seconds
-            self._sampled_at, self._sampled_seconds = now, computed
-        return self._is_computing
-
-    @property
-    def is_long(self) -> bool:
-        return (self._is_expected_long or self.computed_seconds > LONG_SECONDS) and self.is_computing
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +54,7 @@ class _Client:
     waits_since: float = 0.0  # the first of those that wait
     active_at: float = 0.0
     paid_at: float = 0.0
+    heavy_until: float = 0.0  # HEAVY_SECONDS after its last long call beside other addresses
     timer: asyncio.TimerHandle | None = None
 
     @property
@@ -115,6 +64,19 @@ class _Client:
         for call in self.running:
             paid_at = max(paid_at, call.started_at) + call.computed_seconds / SHARE
         return paid_at
+
+
+@dataclass(slots=True)
+class _Address:
+    """An address whose clients are active. paid_at: when its share makes up for their long calls."""
+
+    started_at: float  # the last call of a client that had long ones
+    active_at: float = 0.0
+    paid_at: float = 0.0
+
+    @property
+    def forgotten_at(self) -> float:
+        return max(self.active_at + ACTIVE_SECONDS, self.paid_at)
 
 
 class ClientTurns:
@@ -127,7 +89,7 @@ class ClientTurns:
     def __init__(self) -> None:
         self._clients: OrderedDict[str, _Client] = OrderedDict()  # the last active at the end
         self._running: set[Call] = set()
-        self._addresses: OrderedDict[str, float] = OrderedDict()  # when each was active, the last at the end
+        self._addresses: OrderedDict[str, _Address] = OrderedDict()  # the last active at the end
 
     def enter(
         self,
@@ -154,6 +116,8 @@ class ClientTurns:
         if call in client.running:
             client.running.remove(call)
         self._charge(client, call.computed_seconds, since=call.started_at)
+        if call.address and call.computed_seconds > LONG_SECONDS:
+            self._charge_address(client, call.address, call.computed_seconds)
         self._start_waiting(client)
 
     def charge(self, key: str, seconds: float) -> None:
@@ -166,6 +130,13 @@ class ClientTurns:
             # Where many compute, a call is slow because of them: its time makes up for nothing.
             paid_at = max(client.paid_at, now if self._are_many_long() else since) + seconds / SHARE
             client.paid_at = min(paid_at, now + (BURST_SECONDS + MAX_DEBT_SECONDS) / SHARE)
+
+    def _charge_address(self, client: _Client, name: str, seconds: float) -> None:
+        if self._is_other_address_active(name):
+            now, address = time.monotonic(), self._addresses[name]
+            client.heavy_until = now + HEAVY_SECONDS
+            paid_at = max(address.paid_at, now) + seconds / ADDRESS_SHARE
+            address.paid_at = min(paid_at, now + (BURST_SECONDS + MAX_DEBT_SECONDS) / SHARE)
 
     async def run(self, key: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a blocking function in a thread when it is the client's turn."""
@@ -198,13 +169,13 @@ class ClientTurns:
         client.active_at = now = time.monotonic()
         self._clients.move_to_end(key)
         while not (oldest := next(iter(self._clients.values()))).running and not oldest.waiting:
-            if max(oldest.paid_at, oldest.active_at + ACTIVE_SECONDS) >= now:
+            if max(oldest.paid_at, oldest.heavy_until, oldest.active_at + ACTIVE_SECONDS) >= now:
                 break
             self._clients.popitem(last=False)
         if address:
-            self._addresses[address] = now
+            self._addresses.setdefault(address, _Address(started_at=now)).active_at = now
             self._addresses.move_to_end(address)
-            while next(iter(self._addresses.values())) < now - ACTIVE_SECONDS:
+            while next(iter(self._addresses.values())).forgotten_at < now:
                 self._addresses.popitem(last=False)
         return client
 
@@ -224,6 +195,8 @@ class ClientTurns:
     def _start(self, client: _Client, waiting: _Waiting) -> None:
         client.started_at = client.waits_since = time.monotonic()
         has_spent = client.paid_at - SPENT_SECONDS / SHARE > client.started_at
+        if client.heavy_until > client.started_at and (address := self._addresses.get(waiting.address)):
+            address.started_at = client.started_at
         call = Call(address=waiting.address, is_expected_long=has_spent)
         client.running.append(call)
         self._running.add(call)
@@ -248,7 +221,18 @@ class ClientTurns:
         if now < client.waits_since + MAX_DEBT_SECONDS / SHARE and self._must_wait_for_others(client, paid_at):
             may_start = max(may_start, now + LONG_SECONDS)  # their calls may have ended then
         may_start = max(may_start, client.started_at + PAUSE_SECONDS * len(client.running))
+        if client.heavy_until > now:
+            may_start = max(may_start, self._address_may_start(client.waiting[0].address))
         return min(ACTIVE_SECONDS, may_start - now)
+
+    def _address_may_start(self, name: str) -> float:
+        """Return when the share of the address has made up for the long calls of its clients, and for running ones."""
+        address = self._addresses.get(name)
+        if address is None or not self._is_other_address_active(name):
+            return 0.0
+        computed = sum(call.computed_seconds for call in self._running if call.address == name and call.is_long)
+        paid_at = max(address.paid_at, address.started_at) + computed / ADDRESS_SHARE
+        return min(paid_at - BURST_SECONDS / SHARE, address.started_at + MAX_DEBT_SECONDS / SHARE)
 
     def _must_wait_for_others(self, client: _Client, paid_at: float) -> bool:
         """Return whether many long calls of anybody, or many calls of its address, are in the client's way."""
@@ -266,7 +250,7 @@ class ClientTurns:
 
     def _is_other_address_active(self, address: str) -> bool:
         other = next((other for other in reversed(self._addresses) if other != address), None)
-        if other is not None and self._addresses[other] > time.monotonic() - ACTIVE_SECONDS:
+        if other is not None and self._addresses[other].active_at > time.monotonic() - ACTIVE_SECONDS:
             return True
         return any(call.address not in ("", address) and call.is_computing for call in self._running)
 

@@ -11,10 +11,11 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from shared.api.errors import ApiError
-from shared.serving.asgi import threads, turns
+from shared.serving.asgi import calls, threads, turns
+from shared.serving.asgi.calls import Call
 from shared.serving.asgi.refusals import CLIENT_KEY
 from shared.serving.asgi.threads import ThreadReuseMiddleware
-from shared.serving.asgi.turns import MAX_RUNNING, Call, ClientTurns, client_turns
+from shared.serving.asgi.turns import MAX_RUNNING, ClientTurns, client_turns
 
 pytestmark = pytest.mark.no_database
 
@@ -405,6 +406,36 @@ async def test_beside_others_an_address_has_few_calls_of_all_its_users_at_once(m
     await until(lambda: len(started) == 3 + at_once)
 
 
+async def test_beside_others_the_long_calls_of_an_address_have_one_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "ACTIVE_SECONDS", 60.0)
+    own = ClientTurns()
+    started: list[Call] = []
+    own.enter("user:0", started.append, address="address:other")
+    for user in range(1, 4):
+        own.enter(f"user:{user}", started.append, address="address:one")
+        started[-1]._computed_seconds = 0.45
+        own.leave(f"user:{user}", started[-1])  # each within its own burst
+    for user in range(1, 4):
+        own.enter(f"user:{user}", started.append, address="address:one")
+    assert len(started) == 4, "together they have used more than the share"
+    own.enter("user:4", started.append, address="address:one")
+    assert len(started) == 5, "whoever had no long call does not wait for those who had"
+    own.enter("user:3", started.append, address="address:third")
+    assert len(started) == 5, "its earlier call waits first"
+    await until(lambda: len(started) > 5)
+
+
+async def test_an_address_alone_has_a_whole_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = ClientTurns()
+    started: list[Call] = []
+    for number in range(20):
+        user = f"user:{number % 10}"
+        own.enter(user, started.append, address="address:one")
+        started[-1]._computed_seconds = 0.2
+        own.leave(user, started[-1])
+    assert len(started) == 20
+
+
 async def test_an_address_alone_has_the_calls_of_all_its_users_at_once() -> None:
     own = ClientTurns()
     started: list[Call] = []
@@ -444,7 +475,7 @@ async def test_time_in_which_many_compute_makes_up_for_nothing(monkeypatch: pyte
 async def test_an_address_whose_calls_wait_for_something_else_may_have_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Uploads wait for the process that decodes images: nobody else at the address waits for them."""
     monkeypatch.setattr(turns, "ACTIVE_SECONDS", 60.0)
-    monkeypatch.setattr(turns, "SAMPLE_SECONDS", 0.0)
+    monkeypatch.setattr(calls, "SAMPLE_SECONDS", 0.0)
     own = ClientTurns()
     started: list[Call] = []
     own.enter("user:0", started.append, address="address:other")
@@ -454,7 +485,7 @@ async def test_an_address_whose_calls_wait_for_something_else_may_have_more(monk
 
 
 def test_a_call_that_waits_for_something_else_is_not_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turns, "SAMPLE_SECONDS", 0.0)
+    monkeypatch.setattr(calls, "SAMPLE_SECONDS", 0.0)
     call = Call()
     call._computed_seconds = 0.1
     assert call.is_long
@@ -485,8 +516,8 @@ async def test_a_running_call_is_beside_others_whoever_was_active_since(monkeypa
         own.enter(name, started[name].append, address=f"address:{name}")
     own.leave("short", started["short"][0])
     own._clients["short"].active_at -= 10
-    for address in own._addresses:
-        own._addresses[address] -= 10
+    for address in own._addresses.values():
+        address.active_at -= 10
     for _ in range(2):
         own.enter("new", started["new"].append, address="address:new")
     assert len(started["new"]) == 1, "its second call waits beside the long one"
