@@ -2,8 +2,8 @@
 
 Python runs one thread at a time: a request of 20 ms beside ten others of one client would take 200. Beside others a
 client has hardly more than one call at once, and a share of a processor, measured in what its threads computed.
-While calls of some compute for long, whoever has just computed much waits for them. Clients of one address have few
-calls at once beside those of others, and a share for long ones, so that many accounts of somebody get no more than two.
+While calls of some compute for long, whoever has just computed much waits for them. Beside others, clients of one
+address start few calls at once, and have one share for long ones, so that many accounts get somebody no more than two.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ HEAVY_SECONDS = 60.0  # after a client's long call, in which it has no more than
 ACTIVE_SECONDS = 1.0  # after a call, in which its client counts as active
 # Before a client's second call beside its first while others are active. Before the third it is twice that.
 PAUSE_SECONDS = 0.1
+LONG_PAUSE_SECONDS = 1.0  # before an address's next call beside a long one of its clients, while others are active
 SHARE = 1 / 5  # of a processor that a client may use while others are active
 BURST_SECONDS = 0.5  # of a processor that it may use before its calls wait for its share
 MAX_DEBT_SECONDS = 1.0  # of a processor beyond it, that it waits for: five seconds
@@ -70,7 +71,7 @@ class _Client:
 class _Address:
     """An address whose clients are active. paid_at: when its share makes up for their long calls."""
 
-    started_at: float  # the last call of a client that had long ones
+    started_at: float = 0.0  # the last call
     active_at: float = 0.0
     paid_at: float = 0.0
 
@@ -173,7 +174,7 @@ class ClientTurns:
                 break
             self._clients.popitem(last=False)
         if address:
-            self._addresses.setdefault(address, _Address(started_at=now)).active_at = now
+            self._addresses.setdefault(address, _Address()).active_at = now
             self._addresses.move_to_end(address)
             while next(iter(self._addresses.values())).forgotten_at < now:
                 self._addresses.popitem(last=False)
@@ -195,7 +196,7 @@ class ClientTurns:
     def _start(self, client: _Client, waiting: _Waiting) -> None:
         client.started_at = client.waits_since = time.monotonic()
         has_spent = client.paid_at - SPENT_SECONDS / SHARE > client.started_at
-        if client.heavy_until > client.started_at and (address := self._addresses.get(waiting.address)):
+        if address := self._addresses.get(waiting.address):
             address.started_at = client.started_at
         call = Call(address=waiting.address, is_expected_long=has_spent)
         client.running.append(call)
@@ -221,18 +222,22 @@ class ClientTurns:
         if now < client.waits_since + MAX_DEBT_SECONDS / SHARE and self._must_wait_for_others(client, paid_at):
             may_start = max(may_start, now + LONG_SECONDS)  # their calls may have ended then
         may_start = max(may_start, client.started_at + PAUSE_SECONDS * len(client.running))
-        if client.heavy_until > now:
-            may_start = max(may_start, self._address_may_start(client.waiting[0].address))
+        may_start = max(may_start, self._address_may_start(client, client.waiting[0].address))
         return min(ACTIVE_SECONDS, may_start - now)
 
-    def _address_may_start(self, name: str) -> float:
-        """Return when the share of the address has made up for the long calls of its clients, and for running ones."""
+    def _address_may_start(self, client: _Client, name: str) -> float:
+        """Return when the address may start another call: later beside a long one, or if the client had long ones."""
         address = self._addresses.get(name)
         if address is None or not self._is_other_address_active(name):
             return 0.0
-        computed = sum(call.computed_seconds for call in self._running if call.address == name and call.is_long)
-        paid_at = max(address.paid_at, address.started_at) + computed / ADDRESS_SHARE
-        return min(paid_at - BURST_SECONDS / SHARE, address.started_at + MAX_DEBT_SECONDS / SHARE)
+        may_start = 0.0
+        if client.heavy_until > time.monotonic():
+            may_start = address.paid_at - BURST_SECONDS / SHARE
+        computing = [call for call in self._running if call.address == name and call.is_computing]
+        if computing:
+            pause = LONG_PAUSE_SECONDS if any(call.is_long for call in computing) else PAUSE_SECONDS
+            may_start = max(may_start, address.started_at + pause)
+        return may_start
 
     def _must_wait_for_others(self, client: _Client, paid_at: float) -> bool:
         """Return whether many long calls of anybody, or many calls of its address, are in the client's way."""

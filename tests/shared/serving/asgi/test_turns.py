@@ -393,6 +393,7 @@ def test_an_error_ends_the_turn() -> None:
 
 async def test_beside_others_an_address_has_few_calls_of_all_its_users_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "ACTIVE_SECONDS", 60.0)
+    monkeypatch.setattr(turns, "PAUSE_SECONDS", 0.0)
     at_once = turns.MAX_COMPUTING_AT_ADDRESS
     own = ClientTurns()
     started: list[Call] = []
@@ -423,6 +424,23 @@ async def test_beside_others_the_long_calls_of_an_address_have_one_share(monkeyp
     own.enter("user:3", started.append, address="address:third")
     assert len(started) == 5, "its earlier call waits first"
     await until(lambda: len(started) > 5)
+
+
+async def test_beside_others_an_address_starts_calls_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "ACTIVE_SECONDS", 60.0)
+    monkeypatch.setattr(turns, "LONG_PAUSE_SECONDS", 60.0)
+    own = ClientTurns()
+    started: list[Call] = []
+    own.enter("user:0", started.append, address="address:other")
+    for user in range(1, 4):
+        own.enter(f"user:{user}", started.append, address="address:one")
+    assert len(started) == 2
+    await until(lambda: len(started) == 3)
+    started[-1]._computed_seconds = 0.1
+    await asyncio.sleep(3 * turns.PAUSE_SECONDS)
+    assert len(started) == 3, "beside a long one it waits longer"
+    own.leave("user:2", started[-1])
+    await until(lambda: len(started) == 4)
 
 
 async def test_an_address_alone_has_a_whole_processor(monkeypatch: pytest.MonkeyPatch) -> None:
