@@ -8,6 +8,7 @@ from typing import ParamSpec, TypeVar
 
 LONG_SECONDS = 0.03  # of a processor that a call has computed when it is a long one
 SAMPLE_SECONDS = 0.5  # in which a call that computes nothing waits for something else
+MAX_BLOCKED_SECONDS = 10.0  # in which a call that computes nothing may wait for those of other clients
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -58,6 +59,11 @@ class Call:
             self._is_computing = computed > self._sampled_seconds
             self._sampled_at, self._sampled_seconds = now, computed
         return self._is_computing
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its client counts as active. A call may wait for the database connection of another client's."""
+        return self.is_computing or time.monotonic() < self.started_at + MAX_BLOCKED_SECONDS
 
     @property
     def is_long(self) -> bool:

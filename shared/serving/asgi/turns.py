@@ -29,6 +29,7 @@ SHARE = 1 / 5  # of a processor that a client may use while others are active
 BURST_SECONDS = 0.5  # of a processor that it may use before its calls wait for its share
 MAX_DEBT_SECONDS = 1.0  # of a processor beyond it, that it waits for: five seconds
 MAX_LONG = 2  # such calls, beside which no client starts another while it computes one, or has just computed much
+LOOP_FACTOR = 2.5  # of what a process computes for a request outside of its calls, to what is measured of it
 SPENT_SECONDS = 0.1  # of a processor above its share: much
 MAX_WAITING = 500  # calls of a client outside of requests' threads; further ones are refused
 
@@ -57,6 +58,11 @@ class _Client:
     paid_at: float = 0.0
     heavy_until: float = 0.0  # HEAVY_SECONDS after its last long call beside other addresses
     timer: asyncio.TimerHandle | None = None
+
+    @property
+    def waits_until(self) -> float:
+        """When the first of those that wait has waited for as long as other clients' calls may make it wait."""
+        return self.waits_since + MAX_DEBT_SECONDS / SHARE
 
     @property
     def running_paid_at(self) -> float:
@@ -123,7 +129,7 @@ class ClientTurns:
 
     def charge(self, key: str, seconds: float) -> None:
         """Count what the event loop has computed for a request that took turns, but for its stream."""
-        self._charge(self._note_active(key, ""), seconds, since=time.monotonic())
+        self._charge(self._note_active(key, ""), LOOP_FACTOR * seconds, since=time.monotonic())
 
     def _charge(self, client: _Client, seconds: float, *, since: float) -> None:
         if self._is_beside_others(client):
@@ -174,11 +180,16 @@ class ClientTurns:
                 break
             self._clients.popitem(last=False)
         if address:
-            self._addresses.setdefault(address, _Address()).active_at = now
-            self._addresses.move_to_end(address)
-            while next(iter(self._addresses.values())).forgotten_at < now:
-                self._addresses.popitem(last=False)
+            self._note_address(address)
         return client
+
+    def _note_address(self, name: str) -> _Address:
+        address = self._addresses.setdefault(name, _Address())
+        address.active_at = now = time.monotonic()
+        self._addresses.move_to_end(name)
+        while next(iter(self._addresses.values())).forgotten_at < now:
+            self._addresses.popitem(last=False)
+        return address
 
     def _start_waiting(self, client: _Client) -> None:
         if client.timer:
@@ -196,8 +207,8 @@ class ClientTurns:
     def _start(self, client: _Client, waiting: _Waiting) -> None:
         client.started_at = client.waits_since = time.monotonic()
         has_spent = client.paid_at - SPENT_SECONDS / SHARE > client.started_at
-        if address := self._addresses.get(waiting.address):
-            address.started_at = client.started_at
+        if waiting.address:
+            self._note_address(waiting.address).started_at = client.started_at
         call = Call(address=waiting.address, is_expected_long=has_spent)
         client.running.append(call)
         self._running.add(call)
@@ -210,8 +221,15 @@ class ClientTurns:
 
     def _pause(self, client: _Client) -> float:
         """Return the seconds before the client's next call may start."""
-        if not self._is_beside_others(client):
-            return 0.0
+        now = time.monotonic()
+        may_start = self._address_may_start(client, client.waiting[0].address)
+        if self._is_beside_others(client):
+            may_start = max(may_start, self._may_start_beside_others(client))
+        elif sum(call.is_long for call in client.running) >= MAX_LONG:  # others may come while they compute
+            may_start = max(may_start, client.started_at + LONG_PAUSE_SECONDS)
+        return min(ACTIVE_SECONDS, may_start - now)
+
+    def _may_start_beside_others(self, client: _Client) -> float:
         now = time.monotonic()
         paid_at = client.running_paid_at
         may_start = paid_at - BURST_SECONDS / SHARE
@@ -219,36 +237,28 @@ class ClientTurns:
             computed = sum(call.computed_seconds for call in client.running)
             may_start = max(may_start, client.started_at + computed / SHARE)
         may_start = min(may_start, client.started_at + MAX_DEBT_SECONDS / SHARE)
-        if now < client.waits_since + MAX_DEBT_SECONDS / SHARE and self._must_wait_for_others(client, paid_at):
+        has_spent = paid_at - SPENT_SECONDS / SHARE > now or any(call.is_long for call in client.running)
+        if has_spent and self._are_many_long() and now < client.waits_until:
             may_start = max(may_start, now + LONG_SECONDS)  # their calls may have ended then
-        may_start = max(may_start, client.started_at + PAUSE_SECONDS * len(client.running))
-        may_start = max(may_start, self._address_may_start(client, client.waiting[0].address))
-        return min(ACTIVE_SECONDS, may_start - now)
+        return max(may_start, client.started_at + PAUSE_SECONDS * len(client.running))
 
     def _address_may_start(self, client: _Client, name: str) -> float:
-        """Return when the address may start another call: later beside a long one, or if the client had long ones."""
-        address = self._addresses.get(name)
-        if address is None or not self._is_other_address_active(name):
+        """Return when the address may start another call, or when to ask again."""
+        if not name:
             return 0.0
-        may_start = 0.0
-        if client.heavy_until > time.monotonic():
-            may_start = address.paid_at - BURST_SECONDS / SHARE
+        address, now = self._note_address(name), time.monotonic()
         computing = [call for call in self._running if call.address == name and call.is_computing]
+        long = sum(call.is_long for call in computing)
+        if not self._is_other_address_active(name):  # others may come while they compute
+            pause = LONG_PAUSE_SECONDS if long >= MAX_COMPUTING_AT_ADDRESS else 0.0
+            return min(address.started_at + pause, now + PAUSE_SECONDS)
+        may_start = address.paid_at - BURST_SECONDS / SHARE if client.heavy_until > now else 0.0
         if computing:
-            pause = LONG_PAUSE_SECONDS if any(call.is_long for call in computing) else PAUSE_SECONDS
-            may_start = max(may_start, address.started_at + pause)
+            next_start = address.started_at + (LONG_PAUSE_SECONDS if long else PAUSE_SECONDS)
+            if len(computing) >= MAX_COMPUTING_AT_ADDRESS:
+                next_start = max(next_start, client.waits_until)
+            may_start = max(may_start, min(next_start, now + PAUSE_SECONDS))
         return may_start
-
-    def _must_wait_for_others(self, client: _Client, paid_at: float) -> bool:
-        """Return whether many long calls of anybody, or many calls of its address, are in the client's way."""
-        has_spent = paid_at - SPENT_SECONDS / SHARE > time.monotonic()
-        if (has_spent or any(call.is_long for call in client.running)) and self._are_many_long():
-            return True
-        address = client.waiting[0].address
-        if not address or not self._is_other_address_active(address):
-            return False
-        at_address = sum(call.address == address and call.is_computing for call in self._running)
-        return at_address >= MAX_COMPUTING_AT_ADDRESS
 
     def _are_many_long(self) -> bool:
         return sum(call.is_long for call in self._running) >= MAX_LONG
@@ -257,13 +267,13 @@ class ClientTurns:
         other = next((other for other in reversed(self._addresses) if other != address), None)
         if other is not None and self._addresses[other].active_at > time.monotonic() - ACTIVE_SECONDS:
             return True
-        return any(call.address not in ("", address) and call.is_computing for call in self._running)
+        return any(call.address not in ("", address) and call.is_active for call in self._running)
 
     def _is_beside_others(self, client: _Client) -> bool:
         other = next((other for other in reversed(self._clients.values()) if other is not client), None)
         if other is not None and (other.running or other.active_at > time.monotonic() - ACTIVE_SECONDS):
             return True
-        return any(call.is_computing and call not in client.running for call in self._running)
+        return any(call.is_active and call not in client.running for call in self._running)
 
 
 client_turns = ClientTurns()

@@ -443,6 +443,48 @@ async def test_beside_others_an_address_starts_calls_one_after_the_other(monkeyp
     await until(lambda: len(started) == 4)
 
 
+async def test_a_client_alone_has_two_long_calls_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes next waits for few of them."""
+    monkeypatch.setattr(turns, "LONG_PAUSE_SECONDS", 60.0)
+    own = ClientTurns()
+    started: list[Call] = []
+    for _ in range(3):
+        own.enter("user:1", started.append, address="address:one")
+        started[-1]._computed_seconds = 0.1
+    assert len(started) == 2
+    own.leave("user:1", started[0])
+    assert len(started) == 3
+
+
+async def test_an_address_with_waiting_calls_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "ACTIVE_SECONDS", 0.02)
+    own = ClientTurns()
+    started: list[Call] = []
+    for user in range(1, 20):
+        own.enter("user:0", started.append, address="address:other")
+        own.enter(f"user:{user}", started.append, address="address:one")
+        started[-1]._computed_seconds = 0.1
+    count = len(started)
+    await asyncio.sleep(0.2)
+    assert len(started) <= count + 2
+
+
+async def test_a_blocked_call_of_another_address_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may wait for a database connection that the calls of this one hold."""
+    monkeypatch.setattr(turns, "PAUSE_SECONDS", 60.0)
+    own = ClientTurns()
+    started: list[Call] = []
+    own.enter("user:0", started.append, address="address:other")
+    started[0]._is_computing, started[0]._sampled_at = False, float("inf")
+    own._addresses["address:other"].active_at -= 10
+    for user in range(1, 3):
+        own.enter(f"user:{user}", started.append, address="address:one")
+    assert len(started) == 2
+    started[0].started_at -= 60
+    own.enter("user:3", started.append, address="address:one")
+    assert len(started) == 3, "it waits for something else"
+
+
 async def test_an_address_alone_has_a_whole_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     own = ClientTurns()
     started: list[Call] = []
