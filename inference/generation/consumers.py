@@ -135,7 +135,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         raw = text.encode()
         if len(raw) <= MAX_INLINE_PARSE_BYTES:
             return parse_json(raw)
-        return await client_turns.run(self._client, parse_json, raw)
+        return await client_turns.run(self._client, parse_json, raw, address=client_address_key(self.scope))
 
     @property
     def _client(self) -> str:
@@ -162,7 +162,9 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         try:
             if self._connection is None:
                 await check_failed_sign_ins(self.scope)
-            principal = await _find_principal(message.token, client=self._client)
+            principal = await _find_principal(
+                message.token, client=self._client, address=client_address_key(self.scope)
+            )
         except NotAuthenticated:
             await self._reject_credential()
             return
@@ -232,7 +234,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _authorize(self) -> Principal:
         """Return the principal as it is now. Raise ApiError 401, 403, 429 or 503."""
-        principal = await _find_principal(self._credential, client=self._client)
+        principal = await _find_principal(self._credential, client=self._client, address=client_address_key(self.scope))
         raise_if_limited(await count_scopes(principal_limit_scopes(principal)))
         require_permission(principal, Permission.RUN_INFERENCE)
         return principal
@@ -302,10 +304,10 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
             self._sender.result()
 
 
-async def _find_principal(credential: str, *, client: str) -> Principal:
+async def _find_principal(credential: str, *, client: str, address: str) -> Principal:
     """Return the principal of a credential. Raise ApiError 401, and 503 while the database does not answer."""
     try:
-        return await authenticate_in_thread(credential, client=client)
+        return await authenticate_in_thread(credential, client=client, address=address)
     except DatabaseError as error:
         if not is_transient_database_error(error):
             raise

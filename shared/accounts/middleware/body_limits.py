@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from django.conf import settings
 
 from shared.accounts.authentication import NotAuthenticated, authenticate, credential_from_headers
-from shared.serving.asgi.refusals import client_of
+from shared.serving.asgi.refusals import client_address_key, client_of
 from shared.serving.asgi.request_checks import get_header
 from shared.serving.asgi.turns import client_turns
 from shared.serving.asgi.types import Scope
@@ -33,7 +33,8 @@ def authenticated_body_limits(routes: Mapping[Route, str]) -> Callable[[Scope], 
         if declared > largest or 0 < declared <= ordinary:
             return largest  # refused anyway, or within the ordinary limit: no credential needed
         try:
-            await client_turns.run(client_of(scope), closing_connection(_require_credential), scope)
+            check = closing_connection(_require_credential)
+            await client_turns.run(client_of(scope), check, scope, address=client_address_key(scope))
         except NotAuthenticated:
             if declared:
                 raise

@@ -70,7 +70,7 @@ async def find_credential_owner(scope: Scope) -> CredentialOwner | None:
     if credential is None or len(credential) > MAX_CREDENTIAL_LENGTH or not credential.isascii():
         return None
     if credential.startswith(API_KEY_PREFIX):
-        return await _api_key_owners.find_owner(credential, client=client_address_key(scope))
+        return await _api_key_owners.find_owner(credential, address=client_address_key(scope))
     try:
         return CredentialOwner(AccessToken(credential).user_id)
     except TokenError:
@@ -83,7 +83,7 @@ class ApiKeyOwnerCache:
     def __init__(self) -> None:
         self._owners: dict[str, tuple[CredentialOwner, float]] = {}
 
-    async def find_owner(self, raw: str, *, client: str) -> CredentialOwner | None:
+    async def find_owner(self, raw: str, *, address: str) -> CredentialOwner | None:
         """Return the owner of a raw key, or None for a key that is refused and when the database fails.
 
         A key is looked up when it is the turn of the owner that is known, or else of the client's address.
@@ -94,8 +94,8 @@ class ApiKeyOwnerCache:
         owner, expires_at = self._owners.get(digest, (None, 0.0))
         if expires_at > time.monotonic():
             return owner
-        client = f"user:{owner.user_id}" if owner else client
-        owner = await client_turns.run(client, closing_connection(_load_owner), raw)
+        client = f"user:{owner.user_id}" if owner else address
+        owner = await client_turns.run(client, closing_connection(_load_owner), raw, address=address)
         if owner is not None:
             if len(self._owners) >= MAX_CACHED_KEYS:
                 self._owners.clear()

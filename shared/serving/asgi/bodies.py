@@ -84,13 +84,15 @@ class SpooledBody:
 
     Django and DRF take a missing Content-Length for an empty body. Large bodies wait on disk, as in Django itself.
     decoder: of a body that is encoded; the limit and the length are those of its content. It decodes when it is the
-    turn of `client`.
+    turn of `client`, and of its address.
     """
 
-    def __init__(self, receive: Receive, decoder: GzipDecoder | None = None, *, client: str = "") -> None:
+    def __init__(
+        self, receive: Receive, decoder: GzipDecoder | None = None, *, client: str = "", address: str = ""
+    ) -> None:
         self._receive = receive
         self._decoder = decoder
-        self._client = client
+        self._client, self._address = client, address
         self._file: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=MAX_MEMORY_BYTES)  # noqa: SIM115 - see close
         self._is_replayed = False
         self.length = 0
@@ -108,7 +110,8 @@ class SpooledBody:
                 continue
             encoded += body
             if len(encoded) >= DECODED_AT_ONCE_BYTES or not more:
-                await client_turns.run(self._client, self._write_decoded, self._decoder, bytes(encoded), max_bytes)
+                piece = (self._decoder, bytes(encoded), max_bytes)
+                await client_turns.run(self._client, self._write_decoded, *piece, address=self._address)
                 encoded.clear()
         if self._decoder is not None and self.length:
             self._decoder.finish()

@@ -1,4 +1,4 @@
-"""Calls in the threads of requests, which know how long they have computed."""
+"""Calls in the threads of requests, which know how long they have computed, and when the next one may start."""
 
 import sys
 import threading
@@ -7,6 +7,10 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 LONG_SECONDS = 0.03  # of a processor that a call has computed when it is a long one
+MAX_LONG = 2  # such calls, beside which no client starts another while it computes one, or has just computed much
+ONE_LONG_SECONDS = 1.0  # before the next call of an address, or of a client alone, beside one that computes for long
+MANY_LONG_SECONDS = 5.0  # and beside MAX_LONG such calls
+MAX_COMPUTING_AT_ADDRESS = 4  # calls of all clients of one address beside those of other addresses
 SAMPLE_SECONDS = 0.5  # in which a call that computes nothing waits for something else
 MAX_BLOCKED_SECONDS = 10.0  # in which a call that computes nothing may wait for those of other clients
 
@@ -68,3 +72,22 @@ class Call:
     @property
     def is_long(self) -> bool:
         return (self._is_expected_long or self.computed_seconds > LONG_SECONDS) and self.is_computing
+
+
+def may_start_beside(calls: list[Call], *, alone: bool = False) -> float:
+    """Return when another call may start beside these of the same client or address.
+
+    Whether they compute for long shows a moment after the last one's start. Two whose client is alone do not matter.
+    """
+    calls = [call for call in calls if call.is_computing]
+    if len(calls) < (MAX_LONG if alone else 1):
+        return 0.0
+    started_at = max(call.started_at for call in calls)
+    seconds = time.monotonic() - min(call.started_at for call in calls)
+    is_busy = sum(call.computed_seconds for call in calls) >= max(seconds / 2, LONG_SECONDS)
+    long = sum(call.is_long for call in calls)
+    if alone:
+        return started_at + (ONE_LONG_SECONDS if is_busy else LONG_SECONDS)
+    if long >= MAX_LONG or len(calls) >= MAX_COMPUTING_AT_ADDRESS:
+        return started_at + MANY_LONG_SECONDS
+    return started_at + (ONE_LONG_SECONDS if long or is_busy else LONG_SECONDS)

@@ -99,7 +99,7 @@ class RequestThread(Executor):
     def __init__(self, idle: deque[ThreadPoolExecutor], client: str | None, address: str) -> None:
         self._idle = idle
         self.client = client
-        self._address = address
+        self.address = address
         self.has_taken_turns = False
         self.loop_seconds = 0.0  # that the event loop has computed for it
         self._thread: ThreadPoolExecutor | None = None
@@ -114,7 +114,7 @@ class RequestThread(Executor):
         self.has_taken_turns = True
         future: Future[Any] = Future()
         start = partial(self._start, self.client, future, call)
-        client_turns.enter(self.client, start, is_over=future.done, address=self._address)
+        client_turns.enter(self.client, start, is_over=future.done, address=self.address)
         if not future.running() and not future.done():
             if self._thread:  # whose turn it is may wait for a connection of the pool
                 self._thread.submit(close_old_connections)
@@ -200,7 +200,8 @@ async def run_in_turn(function: Callable[P, R], *args: P.args, **kwargs: P.kwarg
     thread = _current_thread.get()
     if thread is None or thread.client is None:
         return await asyncio.to_thread(function, *args, **kwargs)
-    return await client_turns.run(thread.client, function, *args, **kwargs)
+    call = partial(function, *args, **kwargs)
+    return await client_turns.run(thread.client, call, address=thread.address)
 
 
 def release_request_thread() -> None:

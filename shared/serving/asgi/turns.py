@@ -2,8 +2,8 @@
 
 Python runs one thread at a time: a request of 20 ms beside ten others of one client would take 200. Beside others a
 client has hardly more than one call at once, and a share of a processor, measured in what its threads computed.
-While calls of some compute for long, whoever has just computed much waits for them. Beside others, clients of one
-address start few calls at once, and have one share for long ones, so that many accounts get somebody no more than two.
+While calls of some compute for long, whoever has just computed much waits for them. Beside other addresses, the clients
+of one address take turns as well, so that many accounts get nobody much more than one.
 """
 
 import asyncio
@@ -12,28 +12,25 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import ParamSpec, TypeVar
+from math import inf
+from typing import Any, TypeVar
 
 from shared.api.errors import ApiError
-from shared.serving.asgi.calls import LONG_SECONDS, Call
+from shared.serving.asgi.calls import LONG_SECONDS, MAX_LONG, Call, may_start_beside
 
 MAX_RUNNING = 16  # calls of one client at once
-MAX_COMPUTING_AT_ADDRESS = 4  # calls of all clients of one address beside those of other addresses
 ADDRESS_SHARE = 2 / 5  # of a processor for the long calls of one address, while other addresses are active
-HEAVY_SECONDS = 60.0  # after a client's long call, in which it has no more than its address's share
+HEAVY_SECONDS = 60.0  # after a client's long call, in which its calls wait for that share
 ACTIVE_SECONDS = 1.0  # after a call, in which its client counts as active
 # Before a client's second call beside its first while others are active. Before the third it is twice that.
 PAUSE_SECONDS = 0.1
-LONG_PAUSE_SECONDS = 1.0  # before an address's next call beside a long one of its clients, while others are active
 SHARE = 1 / 5  # of a processor that a client may use while others are active
 BURST_SECONDS = 0.5  # of a processor that it may use before its calls wait for its share
 MAX_DEBT_SECONDS = 1.0  # of a processor beyond it, that it waits for: five seconds
-MAX_LONG = 2  # such calls, beside which no client starts another while it computes one, or has just computed much
-LOOP_FACTOR = 2.5  # of what a process computes for a request outside of its calls, to what is measured of it
+LOOP_FACTOR = 2.5  # what a process computes for a request outside of its calls is so many times what is measured
 SPENT_SECONDS = 0.1  # of a processor above its share: much
 MAX_WAITING = 500  # calls of a client outside of requests' threads; further ones are refused
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -58,11 +55,7 @@ class _Client:
     paid_at: float = 0.0
     heavy_until: float = 0.0  # HEAVY_SECONDS after its last long call beside other addresses
     timer: asyncio.TimerHandle | None = None
-
-    @property
-    def waits_until(self) -> float:
-        """When the first of those that wait has waited for as long as other clients' calls may make it wait."""
-        return self.waits_since + MAX_DEBT_SECONDS / SHARE
+    queue: "_Address | None" = None  # where it waits for its address's turn
 
     @property
     def running_paid_at(self) -> float:
@@ -73,24 +66,25 @@ class _Client:
         return paid_at
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class _Address:
-    """An address whose clients are active. paid_at: when its share makes up for their long calls."""
+    """An address whose clients are active or wait. paid_at: when its share makes up for their long calls."""
 
-    started_at: float = 0.0  # the last call
     active_at: float = 0.0
     paid_at: float = 0.0
+    waiting: dict[_Client, None] = field(default_factory=dict)  # for the address's turn, first come, first served
 
     @property
     def forgotten_at(self) -> float:
-        return max(self.active_at + ACTIVE_SECONDS, self.paid_at)
+        return inf if self.waiting else max(self.active_at + ACTIVE_SECONDS, self.paid_at)
 
 
 class ClientTurns:
-    """Order of the calls of all clients. A client alone waits for nobody, up to MAX_RUNNING calls.
+    """Order of the calls of all clients. A client alone has up to MAX_RUNNING calls, MAX_LONG that compute for long.
 
     A call that runs for long holds up the client's next one for PAUSE_SECONDS. If it computes all the time, as an
-    import does, or if others do, the next one starts five seconds later at the latest. Used on the event loop.
+    import does, or if others do, the next one starts five seconds later at the latest, but for the turns of an address
+    whose clients have computed much. Used on the event loop.
     """
 
     def __init__(self) -> None:
@@ -115,7 +109,7 @@ class ClientTurns:
         if not client.waiting:
             client.waits_since = client.active_at
         client.waiting.append(_Waiting(start, is_over, address))
-        self._start_waiting(client)
+        self._go_on(client)
 
     def leave(self, key: str, call: Call) -> None:
         client = self._note_active(key, call.address)
@@ -125,7 +119,9 @@ class ClientTurns:
         self._charge(client, call.computed_seconds, since=call.started_at)
         if call.address and call.computed_seconds > LONG_SECONDS:
             self._charge_address(client, call.address, call.computed_seconds)
-        self._start_waiting(client)
+        self._go_on(client)
+        if address := self._addresses.get(call.address):
+            self._start_next(address)
 
     def charge(self, key: str, seconds: float) -> None:
         """Count what the event loop has computed for a request that took turns, but for its stream."""
@@ -143,15 +139,15 @@ class ClientTurns:
             now, address = time.monotonic(), self._addresses[name]
             client.heavy_until = now + HEAVY_SECONDS
             paid_at = max(address.paid_at, now) + seconds / ADDRESS_SHARE
-            address.paid_at = min(paid_at, now + (BURST_SECONDS + MAX_DEBT_SECONDS) / SHARE)
+            address.paid_at = min(paid_at, now + (BURST_SECONDS + MAX_DEBT_SECONDS) / ADDRESS_SHARE)
 
-    async def run(self, key: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call a blocking function in a thread when it is the client's turn."""
-        async with self.turn(key) as call:
-            return await asyncio.to_thread(lambda: call.run(function, *args, **kwargs))
+    async def run(self, key: str, function: Callable[..., R], *args: Any, address: str = "") -> R:
+        """Call a blocking function in a thread when it is the client's turn, and its address's."""
+        async with self.turn(key, address) as call:
+            return await asyncio.to_thread(lambda: call.run(function, *args))
 
     @asynccontextmanager
-    async def turn(self, key: str) -> AsyncIterator[Call]:
+    async def turn(self, key: str, address: str = "") -> AsyncIterator[Call]:
         """Wait for the client's turn, which ends with the block. Raise ApiError 503 if too many wait.
 
         Nothing in the block may wait for another turn of the client.
@@ -159,7 +155,7 @@ class ClientTurns:
         if key in self._clients and len(self._clients[key].waiting) >= MAX_WAITING:
             raise ApiError(503, "Too many of your requests wait. Send fewer at once.", headers={"Retry-After": "1"})
         started: asyncio.Future[Call] = asyncio.get_running_loop().create_future()
-        self.enter(key, started.set_result, is_over=started.done)
+        self.enter(key, started.set_result, is_over=started.done, address=address)
         try:
             call = await started
         except BaseException:
@@ -191,6 +187,19 @@ class ClientTurns:
             self._addresses.popitem(last=False)
         return address
 
+    def _go_on(self, client: _Client) -> None:
+        queue = client.queue
+        self._start_waiting(client)
+        if queue and client.queue is not queue:
+            self._start_next(queue)
+
+    def _start_next(self, address: _Address) -> None:
+        """Start calls of the clients that wait for the turn of the address, in their order."""
+        while first := next(iter(address.waiting), None):
+            self._start_waiting(first)
+            if next(iter(address.waiting), None) is first:
+                return
+
     def _start_waiting(self, client: _Client) -> None:
         if client.timer:
             client.timer.cancel()
@@ -199,16 +208,27 @@ class ClientTurns:
             if client.waiting[0].is_over():
                 client.waiting.popleft()
                 continue
-            if (pause := self._pause(client)) > 0:
-                client.timer = asyncio.get_running_loop().call_later(pause, self._start_waiting, client)
+            pause = self._pause(client)
+            if pause <= 0:
+                pause = self._address_pause(client, client.waiting[0].address)
+            else:
+                self._leave_queue(client)
+            if pause > 0:
+                client.timer = asyncio.get_running_loop().call_later(pause, self._go_on, client)
                 return
+            self._leave_queue(client)
             self._start(client, client.waiting.popleft())
+        self._leave_queue(client)
+
+    @staticmethod
+    def _leave_queue(client: _Client) -> None:
+        if client.queue:
+            client.queue.waiting.pop(client, None)
+            client.queue = None
 
     def _start(self, client: _Client, waiting: _Waiting) -> None:
         client.started_at = client.waits_since = time.monotonic()
         has_spent = client.paid_at - SPENT_SECONDS / SHARE > client.started_at
-        if waiting.address:
-            self._note_address(waiting.address).started_at = client.started_at
         call = Call(address=waiting.address, is_expected_long=has_spent)
         client.running.append(call)
         self._running.add(call)
@@ -220,14 +240,12 @@ class ClientTurns:
             raise
 
     def _pause(self, client: _Client) -> float:
-        """Return the seconds before the client's next call may start."""
-        now = time.monotonic()
-        may_start = self._address_may_start(client, client.waiting[0].address)
+        """Return the seconds before the client's next call may start, or its address's turn be asked for."""
         if self._is_beside_others(client):
-            may_start = max(may_start, self._may_start_beside_others(client))
-        elif sum(call.is_long for call in client.running) >= MAX_LONG:  # others may come while they compute
-            may_start = max(may_start, client.started_at + LONG_PAUSE_SECONDS)
-        return min(ACTIVE_SECONDS, may_start - now)
+            may_start = self._may_start_beside_others(client)
+        else:  # others may come while its calls compute
+            may_start = may_start_beside(client.running, alone=True)
+        return min(ACTIVE_SECONDS, may_start - time.monotonic())
 
     def _may_start_beside_others(self, client: _Client) -> float:
         now = time.monotonic()
@@ -238,27 +256,32 @@ class ClientTurns:
             may_start = max(may_start, client.started_at + computed / SHARE)
         may_start = min(may_start, client.started_at + MAX_DEBT_SECONDS / SHARE)
         has_spent = paid_at - SPENT_SECONDS / SHARE > now or any(call.is_long for call in client.running)
-        if has_spent and self._are_many_long() and now < client.waits_until:
+        if has_spent and self._are_many_long() and now < client.waits_since + MAX_DEBT_SECONDS / SHARE:
             may_start = max(may_start, now + LONG_SECONDS)  # their calls may have ended then
-        return max(may_start, client.started_at + PAUSE_SECONDS * len(client.running))
-
-    def _address_may_start(self, client: _Client, name: str) -> float:
-        """Return when the address may start another call, or when to ask again."""
-        if not name:
-            return 0.0
-        address, now = self._note_address(name), time.monotonic()
-        computing = [call for call in self._running if call.address == name and call.is_computing]
-        long = sum(call.is_long for call in computing)
-        if not self._is_other_address_active(name):  # others may come while they compute
-            pause = LONG_PAUSE_SECONDS if long >= MAX_COMPUTING_AT_ADDRESS else 0.0
-            return min(address.started_at + pause, now + PAUSE_SECONDS)
-        may_start = address.paid_at - BURST_SECONDS / SHARE if client.heavy_until > now else 0.0
-        if computing:
-            next_start = address.started_at + (LONG_PAUSE_SECONDS if long else PAUSE_SECONDS)
-            if len(computing) >= MAX_COMPUTING_AT_ADDRESS:
-                next_start = max(next_start, client.waits_until)
-            may_start = max(may_start, min(next_start, now + PAUSE_SECONDS))
+        may_start = max(may_start, client.started_at + PAUSE_SECONDS * len(client.running))
+        if client.heavy_until > now:
+            may_start = max(may_start, self._share_pays_at(client.waiting[0].address))
         return may_start
+
+    def _share_pays_at(self, name: str) -> float:
+        """Return when the share of the address has made up for its long calls, but for half a second of a processor."""
+        if name not in self._addresses or not self._is_other_address_active(name):
+            return 0.0
+        return self._addresses[name].paid_at - BURST_SECONDS / ADDRESS_SHARE
+
+    def _address_pause(self, client: _Client, name: str) -> float:
+        """Return the seconds before the client asks again for the turn of its address, for which it waits in line."""
+        if not name or not self._is_other_address_active(name):
+            return 0.0
+        address = self._note_address(name)
+        pause = ACTIVE_SECONDS  # whoever is before it starts it
+        if next(iter(address.waiting), client) is client:
+            may_start = may_start_beside([call for call in self._running if call.address == name])
+            pause = min(ACTIVE_SECONDS, may_start - time.monotonic())
+        if pause > 0:
+            address.waiting[client] = None
+            client.queue = address
+        return pause
 
     def _are_many_long(self) -> bool:
         return sum(call.is_long for call in self._running) >= MAX_LONG

@@ -21,7 +21,7 @@ from shared.observability.request_fields import RequestFields, bind_fields
 from shared.observability.request_id import bind_request_id
 from shared.serving.asgi.bodies import DeadlineBody, GzipDecoder, SpooledBody, body_too_large_error
 from shared.serving.asgi.metrics import IN_PROGRESS, method_label, record_request
-from shared.serving.asgi.refusals import CLIENT_KEY, client_of, pacer
+from shared.serving.asgi.refusals import CLIENT_KEY, client_address_key, client_of, pacer
 from shared.serving.asgi.request_checks import apply_proxy_headers, get_header, trace_headers, validate_request
 from shared.serving.asgi.responses import ResponseSender, draining_error
 from shared.serving.asgi.types import Application, Event, Headers, Receive, Scope, Send
@@ -146,7 +146,8 @@ class _HttpWrapper:
         body = DeadlineBody(receive, factor=max(1.0, max_bytes / settings.MAX_BODY_BYTES))
         decoder = _body_decoder(scope)
         if decoder or get_header(scope["headers"], b"transfer-encoding"):
-            await self._forward_spooled(scope, SpooledBody(body, decoder, client=sender.client), sender, max_bytes)
+            spooled = SpooledBody(body, decoder, client=sender.client, address=client_address_key(scope))
+            await self._forward_spooled(scope, spooled, sender, max_bytes)
         else:
             await self.application(scope, body, sender)
         if body.has_timed_out and not sender.status:

@@ -393,18 +393,22 @@ def test_an_error_ends_the_turn() -> None:
 
 async def test_beside_others_an_address_has_few_calls_of_all_its_users_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "ACTIVE_SECONDS", 60.0)
-    monkeypatch.setattr(turns, "PAUSE_SECONDS", 0.0)
-    at_once = turns.MAX_COMPUTING_AT_ADDRESS
+    monkeypatch.setattr(calls, "MANY_LONG_SECONDS", 60.0)
+    monkeypatch.setattr(calls, "SAMPLE_SECONDS", 60.0)  # as calls that compute
+    at_once = calls.MAX_COMPUTING_AT_ADDRESS
     own = ClientTurns()
     started: list[Call] = []
-    own.enter("user:0", started.append, address="address:other")
-    for user in range(1, at_once + 2):
+    others: list[Call] = []
+    own.enter("user:0", others.append, address="address:other")
+    for user in range(1, at_once + 3):
         own.enter(f"user:{user}", started.append, address="address:one")
-    assert len(started) == 1 + at_once
-    own.enter("user:100", started.append, address="address:third")
-    assert len(started) == 2 + at_once, "other addresses do not wait"
-    own.leave("user:1", started[1])
-    await until(lambda: len(started) == 3 + at_once)
+    await until(lambda: len(started) == at_once)
+    await asyncio.sleep(0.2)
+    assert len(started) == at_once
+    own.enter("user:100", others.append, address="address:third")
+    assert len(others) == 2, "other addresses do not wait"
+    own.leave("user:1", started[0])
+    await until(lambda: len(started) == at_once + 1)
 
 
 async def test_beside_others_the_long_calls_of_an_address_have_one_share(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,29 +432,64 @@ async def test_beside_others_the_long_calls_of_an_address_have_one_share(monkeyp
 
 async def test_beside_others_an_address_starts_calls_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "ACTIVE_SECONDS", 60.0)
-    monkeypatch.setattr(turns, "LONG_PAUSE_SECONDS", 60.0)
+    monkeypatch.setattr(calls, "ONE_LONG_SECONDS", 60.0)
+    own = ClientTurns()
+    started: list[int] = []
+    running: dict[int, Call] = {}
+
+    def enter(user: int, *, computed: float = 0.0) -> None:
+        def start(call: Call) -> None:
+            started.append(user)
+            running[user], call._computed_seconds = call, computed
+
+        own.enter(f"user:{user}", start, address="address:one")
+
+    own.enter("user:0", lambda call: None, address="address:other")
+    enter(1)
+    enter(2, computed=0.1)
+    enter(3)
+    enter(4)
+    assert started == [1]
+    await until(lambda: started == [1, 2])
+    await asyncio.sleep(5 * calls.LONG_SECONDS)
+    assert started == [1, 2], "the second computes for long"
+    enter(5)
+    own.leave("user:1", running[1])
+    assert started == [1, 2], "it does so still"
+    own.leave("user:2", running[2])
+    assert started == [1, 2, 3], "first come, first served"
+    await until(lambda: started == [1, 2, 3, 4, 5])
+
+
+async def test_short_calls_wait_a_moment_for_a_long_one_of_their_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request calls its thread several times: only what started just now matters, not what has ended."""
+    monkeypatch.setattr(turns, "ACTIVE_SECONDS", 60.0)
+    monkeypatch.setattr(calls, "SAMPLE_SECONDS", 60.0)
     own = ClientTurns()
     started: list[Call] = []
     own.enter("user:0", started.append, address="address:other")
-    for user in range(1, 4):
-        own.enter(f"user:{user}", started.append, address="address:one")
-    assert len(started) == 2
-    await until(lambda: len(started) == 3)
-    started[-1]._computed_seconds = 0.1
-    await asyncio.sleep(3 * turns.PAUSE_SECONDS)
-    assert len(started) == 3, "beside a long one it waits longer"
-    own.leave("user:2", started[-1])
-    await until(lambda: len(started) == 4)
+    own.enter("importer", started.append, address="address:one")
+    started[1]._computed_seconds = 5.0
+    started[1].started_at -= calls.ONE_LONG_SECONDS
+    for number in range(20):
+        own.enter("colleague", started.append, address="address:one")
+        assert len(started) == 3 + number, "without a pause"
+        own.leave("colleague", started[-1])
 
 
 async def test_a_client_alone_has_two_long_calls_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever comes next waits for few of them."""
-    monkeypatch.setattr(turns, "LONG_PAUSE_SECONDS", 60.0)
+    monkeypatch.setattr(calls, "ONE_LONG_SECONDS", 60.0)
     own = ClientTurns()
     started: list[Call] = []
+
+    def start(call: Call) -> None:
+        call._computed_seconds = 0.5
+        started.append(call)
+
     for _ in range(3):
-        own.enter("user:1", started.append, address="address:one")
-        started[-1]._computed_seconds = 0.1
+        own.enter("user:1", start, address="address:one")
+    await asyncio.sleep(5 * calls.LONG_SECONDS)
     assert len(started) == 2
     own.leave("user:1", started[0])
     assert len(started) == 3
@@ -460,18 +499,20 @@ async def test_an_address_with_waiting_calls_is_not_forgotten(monkeypatch: pytes
     monkeypatch.setattr(turns, "ACTIVE_SECONDS", 0.02)
     own = ClientTurns()
     started: list[Call] = []
+
+    def start(call: Call) -> None:
+        call._computed_seconds = 0.1
+        started.append(call)
+
     for user in range(1, 20):
         own.enter("user:0", started.append, address="address:other")
-        own.enter(f"user:{user}", started.append, address="address:one")
-        started[-1]._computed_seconds = 0.1
-    count = len(started)
+        own.enter(f"user:{user}", start, address="address:one")
     await asyncio.sleep(0.2)
-    assert len(started) <= count + 2
+    assert sum(call.address == "address:one" for call in started) <= 2
 
 
-async def test_a_blocked_call_of_another_address_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_blocked_call_of_another_address_counts() -> None:
     """It may wait for a database connection that the calls of this one hold."""
-    monkeypatch.setattr(turns, "PAUSE_SECONDS", 60.0)
     own = ClientTurns()
     started: list[Call] = []
     own.enter("user:0", started.append, address="address:other")
@@ -539,9 +580,9 @@ async def test_an_address_whose_calls_wait_for_something_else_may_have_more(monk
     own = ClientTurns()
     started: list[Call] = []
     own.enter("user:0", started.append, address="address:other")
-    for user in range(1, turns.MAX_COMPUTING_AT_ADDRESS + 5):
+    for user in range(1, calls.MAX_COMPUTING_AT_ADDRESS + 5):
         own.enter(f"user:{user}", started.append, address="address:one")
-    assert len(started) == turns.MAX_COMPUTING_AT_ADDRESS + 5
+    assert len(started) == calls.MAX_COMPUTING_AT_ADDRESS + 5
 
 
 def test_a_call_that_waits_for_something_else_is_not_long(monkeypatch: pytest.MonkeyPatch) -> None:
