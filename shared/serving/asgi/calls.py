@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 LONG_SECONDS = 0.03  # of a processor that a call has computed when it is a long one
+PAUSE_SECONDS = 0.1  # before the next call beside one that may become long
 MAX_LONG = 2  # such calls, beside which no client starts another while it computes one, or has just computed much
 ONE_LONG_SECONDS = 1.0  # before the next call of an address, or of a client alone, beside one that computes for long
 MANY_LONG_SECONDS = 5.0  # and beside MAX_LONG such calls
@@ -90,4 +91,4 @@ def may_start_beside(calls: list[Call], *, alone: bool = False) -> float:
         return started_at + (ONE_LONG_SECONDS if is_busy else LONG_SECONDS)
     if long >= MAX_LONG or len(calls) >= MAX_COMPUTING_AT_ADDRESS:
         return started_at + MANY_LONG_SECONDS
-    return started_at + (ONE_LONG_SECONDS if long or is_busy else LONG_SECONDS)
+    return started_at + (ONE_LONG_SECONDS if long or is_busy else PAUSE_SECONDS)

@@ -16,14 +16,12 @@ from math import inf
 from typing import Any, TypeVar
 
 from shared.api.errors import ApiError
-from shared.serving.asgi.calls import LONG_SECONDS, MAX_LONG, Call, may_start_beside
+from shared.serving.asgi.calls import LONG_SECONDS, MAX_LONG, PAUSE_SECONDS, Call, may_start_beside
 
 MAX_RUNNING = 16  # calls of one client at once
 ADDRESS_SHARE = 2 / 5  # of a processor for the long calls of one address, while other addresses are active
 HEAVY_SECONDS = 60.0  # after a client's long call, in which its calls wait for that share
 ACTIVE_SECONDS = 1.0  # after a call, in which its client counts as active
-# Before a client's second call beside its first while others are active. Before the third it is twice that.
-PAUSE_SECONDS = 0.1
 SHARE = 1 / 5  # of a processor that a client may use while others are active
 BURST_SECONDS = 0.5  # of a processor that it may use before its calls wait for its share
 MAX_DEBT_SECONDS = 1.0  # of a processor beyond it, that it waits for: five seconds
@@ -258,7 +256,7 @@ class ClientTurns:
         has_spent = paid_at - SPENT_SECONDS / SHARE > now or any(call.is_long for call in client.running)
         if has_spent and self._are_many_long() and now < client.waits_since + MAX_DEBT_SECONDS / SHARE:
             may_start = max(may_start, now + LONG_SECONDS)  # their calls may have ended then
-        may_start = max(may_start, client.started_at + PAUSE_SECONDS * len(client.running))
+        may_start = max(may_start, client.started_at + PAUSE_SECONDS * len(client.running))  # the third twice that
         if client.heavy_until > now:
             may_start = max(may_start, self._share_pays_at(client.waiting[0].address))
         return may_start

@@ -478,7 +478,7 @@ async def test_short_calls_wait_a_moment_for_a_long_one_of_their_address(monkeyp
 
 
 async def test_a_client_alone_has_two_long_calls_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever comes next waits for few of them."""
+    """Few of them delay whoever comes next."""
     monkeypatch.setattr(calls, "ONE_LONG_SECONDS", 60.0)
     own = ClientTurns()
     started: list[Call] = []
