@@ -75,20 +75,21 @@ class Call:
         return (self._is_expected_long or self.computed_seconds > LONG_SECONDS) and self.is_computing
 
 
-def may_start_beside(calls: list[Call], *, alone: bool = False) -> float:
+def may_start_beside(calls: list[Call], *, free: int) -> float:
     """Return when another call may start beside these of the same client or address.
 
-    Whether they compute for long shows a moment after the last one's start. Two whose client is alone do not matter.
+    free: so many start at once: 1 beside other addresses, more while others may only come. Whether the calls compute
+    for long shows a moment after the last one's start.
     """
     calls = [call for call in calls if call.is_computing]
-    if len(calls) < (MAX_LONG if alone else 1):
+    if len(calls) < free:
         return 0.0
     started_at = max(call.started_at for call in calls)
     seconds = time.monotonic() - min(call.started_at for call in calls)
     is_busy = sum(call.computed_seconds for call in calls) >= max(seconds / 2, LONG_SECONDS)
-    long = sum(call.is_long for call in calls)
-    if alone:
+    if free > 1:
         return started_at + (ONE_LONG_SECONDS if is_busy else LONG_SECONDS)
+    long = sum(call.is_long for call in calls)
     if long >= MAX_LONG or len(calls) >= MAX_COMPUTING_AT_ADDRESS:
         return started_at + MANY_LONG_SECONDS
     return started_at + (ONE_LONG_SECONDS if long or is_busy else PAUSE_SECONDS)

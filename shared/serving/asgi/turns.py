@@ -16,11 +16,18 @@ from math import inf
 from typing import Any, TypeVar
 
 from shared.api.errors import ApiError
-from shared.serving.asgi.calls import LONG_SECONDS, MAX_LONG, PAUSE_SECONDS, Call, may_start_beside
+from shared.serving.asgi.calls import (
+    LONG_SECONDS,
+    MAX_COMPUTING_AT_ADDRESS,
+    MAX_LONG,
+    PAUSE_SECONDS,
+    Call,
+    may_start_beside,
+)
 
 MAX_RUNNING = 16  # calls of one client at once
 ADDRESS_SHARE = 2 / 5  # of a processor for the long calls of one address, while other addresses are active
-HEAVY_SECONDS = 60.0  # after a client's long call, in which its calls wait for that share
+HEAVY_SECONDS = 60.0  # after a client's call of more than SPENT_SECONDS, in which its calls wait for that share
 ACTIVE_SECONDS = 1.0  # after a call, in which its client counts as active
 SHARE = 1 / 5  # of a processor that a client may use while others are active
 BURST_SECONDS = 0.5  # of a processor that it may use before its calls wait for its share
@@ -51,7 +58,7 @@ class _Client:
     waits_since: float = 0.0  # the first of those that wait
     active_at: float = 0.0
     paid_at: float = 0.0
-    heavy_until: float = 0.0  # HEAVY_SECONDS after its last long call beside other addresses
+    heavy_until: float = 0.0  # HEAVY_SECONDS after its last such call beside other addresses
     timer: asyncio.TimerHandle | None = None
     queue: "_Address | None" = None  # where it waits for its address's turn
 
@@ -115,7 +122,7 @@ class ClientTurns:
         if call in client.running:
             client.running.remove(call)
         self._charge(client, call.computed_seconds, since=call.started_at)
-        if call.address and call.computed_seconds > LONG_SECONDS:
+        if call.address and call.computed_seconds > SPENT_SECONDS:
             self._charge_address(client, call.address, call.computed_seconds)
         self._go_on(client)
         if address := self._addresses.get(call.address):
@@ -188,14 +195,14 @@ class ClientTurns:
     def _go_on(self, client: _Client) -> None:
         queue = client.queue
         self._start_waiting(client)
-        if queue and client.queue is not queue:
+        if queue:
             self._start_next(queue)
 
     def _start_next(self, address: _Address) -> None:
         """Start calls of the clients that wait for the turn of the address, in their order."""
         while first := next(iter(address.waiting), None):
             self._start_waiting(first)
-            if next(iter(address.waiting), None) is first:
+            if first.queue is address:  # it waits on, perhaps behind others now
                 return
 
     def _start_waiting(self, client: _Client) -> None:
@@ -242,7 +249,7 @@ class ClientTurns:
         if self._is_beside_others(client):
             may_start = self._may_start_beside_others(client)
         else:  # others may come while its calls compute
-            may_start = may_start_beside(client.running, alone=True)
+            may_start = may_start_beside(client.running, free=MAX_LONG)
         return min(ACTIVE_SECONDS, may_start - time.monotonic())
 
     def _may_start_beside_others(self, client: _Client) -> float:
@@ -269,14 +276,17 @@ class ClientTurns:
 
     def _address_pause(self, client: _Client, name: str) -> float:
         """Return the seconds before the client asks again for the turn of its address, for which it waits in line."""
-        if not name or not self._is_other_address_active(name):
+        if not name:
             return 0.0
         address = self._note_address(name)
         pause = ACTIVE_SECONDS  # whoever is before it starts it
         if next(iter(address.waiting), client) is client:
-            may_start = may_start_beside([call for call in self._running if call.address == name])
-            pause = min(ACTIVE_SECONDS, may_start - time.monotonic())
+            at_address = [call for call in self._running if call.address == name]
+            free = 1 if self._is_other_address_active(name) else MAX_COMPUTING_AT_ADDRESS
+            pause = min(ACTIVE_SECONDS, may_start_beside(at_address, free=free) - time.monotonic())
         if pause > 0:
+            if client.queue is not address:
+                self._leave_queue(client)
             address.waiting[client] = None
             client.queue = address
         return pause

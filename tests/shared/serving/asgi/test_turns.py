@@ -522,7 +522,7 @@ async def test_a_blocked_call_of_another_address_counts() -> None:
         own.enter(f"user:{user}", started.append, address="address:one")
     assert len(started) == 2
     started[0].started_at -= 60
-    own.enter("user:3", started.append, address="address:one")
+    own.enter("user:2", started.append, address="address:one")
     assert len(started) == 3, "it waits for something else"
 
 
@@ -542,7 +542,46 @@ async def test_an_address_alone_has_the_calls_of_all_its_users_at_once() -> None
     started: list[Call] = []
     for user in range(20):
         own.enter(f"user:{user}", started.append, address="address:one")
-    assert len(started) == 20
+    assert len(started) >= calls.MAX_COMPUTING_AT_ADDRESS
+    await until(lambda: len(started) == 20)
+
+
+async def test_an_address_alone_starts_few_calls_that_compute_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever comes next from another one would wait for all of them."""
+    monkeypatch.setattr(calls, "ONE_LONG_SECONDS", 60.0)
+    own = ClientTurns()
+    started: list[Call] = []
+
+    def start(call: Call) -> None:
+        call._computed_seconds = 0.5
+        started.append(call)
+
+    for user in range(20):
+        own.enter(f"user:{user}", start, address="address:one")
+    await asyncio.sleep(0.2)
+    assert len(started) == calls.MAX_COMPUTING_AT_ADDRESS
+
+
+async def test_a_client_of_two_addresses_leaves_the_line_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "ACTIVE_SECONDS", 60.0)
+    monkeypatch.setattr(calls, "PAUSE_SECONDS", 60.0)
+    monkeypatch.setattr(calls, "SAMPLE_SECONDS", 60.0)
+    own = ClientTurns()
+    running: dict[str, Call] = {}
+
+    def enter(user: str, address: str) -> None:
+        own.enter(user, lambda call: running.setdefault(user, call), address=address)
+
+    enter("first", "address:one")
+    enter("second", "address:two")
+    is_first_over = False
+    own.enter("both", lambda call: None, is_over=lambda: is_first_over, address="address:one")
+    enter("both", "address:two")
+    enter("third", "address:one")
+    assert list(running) == ["first", "second"]
+    is_first_over = True
+    own.leave("first", running["first"])
+    assert list(running) == ["first", "second", "third"]
 
 
 async def test_a_client_that_runs_a_long_call_starts_no_other_beside_long_ones_of_others(
