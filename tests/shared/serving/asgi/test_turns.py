@@ -547,7 +547,7 @@ async def test_an_address_alone_has_the_calls_of_all_its_users_at_once() -> None
 
 
 async def test_an_address_alone_starts_few_calls_that_compute_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever comes next from another one would wait for all of them."""
+    """Clients of another one, who come next, would wait for all of them."""
     monkeypatch.setattr(calls, "ONE_LONG_SECONDS", 60.0)
     own = ClientTurns()
     started: list[Call] = []
