@@ -116,7 +116,7 @@ async def receive_type(connection: ApplicationCommunicator) -> str:
 
 
 def slow_lookup(error: ApiError) -> Callable[[str], Awaitable[Any]]:
-    async def find_principal(credential: str, *, client: str) -> Any:
+    async def find_principal(credential: str, *, client: str, address: str) -> Any:
         await asyncio.sleep(0.3)
         raise error
 
