@@ -135,12 +135,16 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         raw = text.encode()
         if len(raw) <= MAX_INLINE_PARSE_BYTES:
             return parse_json(raw)
-        return await client_turns.run(self._client, parse_json, raw, address=client_address_key(self.scope))
+        return await client_turns.run(self._client, parse_json, raw, address=self._address)
 
     @property
     def _client(self) -> str:
         connection = self._connection
-        return f"user:{connection.principal.user.pk}" if connection else client_address_key(self.scope)
+        return f"user:{connection.principal.user.pk}" if connection else self._address
+
+    @property
+    def _address(self) -> str:
+        return client_address_key(self.scope)
 
     async def _handle(self, message: ClientMessage, value: dict[str, Any]) -> None:
         """Handle a client's message, of which `value` is the JSON. Raise ApiError or EngineError."""
@@ -162,9 +166,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
         try:
             if self._connection is None:
                 await check_failed_sign_ins(self.scope)
-            principal = await _find_principal(
-                message.token, client=self._client, address=client_address_key(self.scope)
-            )
+            principal = await _find_principal(message.token, client=self._client, address=self._address)
         except NotAuthenticated:
             await self._reject_credential()
             return
@@ -234,7 +236,7 @@ class GenerationConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
 
     async def _authorize(self) -> Principal:
         """Return the principal as it is now. Raise ApiError 401, 403, 429 or 503."""
-        principal = await _find_principal(self._credential, client=self._client, address=client_address_key(self.scope))
+        principal = await _find_principal(self._credential, client=self._client, address=self._address)
         raise_if_limited(await count_scopes(principal_limit_scopes(principal)))
         require_permission(principal, Permission.RUN_INFERENCE)
         return principal

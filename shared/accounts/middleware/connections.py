@@ -35,10 +35,10 @@ T = TypeVar("T")
 logger = structlog.get_logger(__name__)
 
 
-async def authenticate_in_thread(credential: str, *, client: str, address: str = "") -> Principal:
+async def authenticate_in_thread(credential: str, *, client: str, address: str) -> Principal:
     """Run `authenticate` outside of any request, in a thread that closes its database connection.
 
-    client: the user or address whose turn it takes. address: where the credential comes from, if that is known.
+    client: the user or address whose turn it takes. address: where the credential comes from.
     """
     return await client_turns.run(client, closing_connection(authenticate), credential, address=address)
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 LONG_SECONDS = 0.03  # of a processor that a call has computed when it is a long one
-PAUSE_SECONDS = 0.1  # before the next call beside one that may become long
 MAX_LONG = 2  # such calls, beside which no client starts another while it computes one, or has just computed much
-ONE_LONG_SECONDS = 1.0  # before the next call of an address, or of a client alone, beside one that computes for long
-MANY_LONG_SECONDS = 5.0  # and beside MAX_LONG such calls
 MAX_COMPUTING_AT_ADDRESS = 4  # calls of all clients of one address beside those of other addresses
+PAUSE_SECONDS = 0.1  # before the next call beside one of the same client or address, which may become long
+ONE_LONG_SECONDS = 1.0  # before the next call of an address, or of a client alone, beside one that computes for long
+MANY_LONG_SECONDS = 5.0  # before the next call of an address beside MAX_LONG of them
 SAMPLE_SECONDS = 0.5  # in which a call that computes nothing waits for something else
 MAX_BLOCKED_SECONDS = 10.0  # in which a call that computes nothing may wait for those of other clients
 

@@ -3,7 +3,7 @@
 Python runs one thread at a time: a request of 20 ms beside ten others of one client would take 200. Beside others a
 client has hardly more than one call at once, and a share of a processor, measured in what its threads computed.
 While calls of some compute for long, whoever has just computed much waits for them. Beside other addresses, the clients
-of one address take turns as well, so that many accounts get nobody much more than one.
+of one address take turns as well, so that many accounts get somebody hardly more than one.
 """
 
 import asyncio

@@ -143,6 +143,8 @@ def test_s8_connections_of_a_user_are_limited_until_one_is_unregistered():
 
 def test_authenticate_in_thread_verifies_a_credential_outside_of_requests():
     key = create_api_key(user=make_user(Role.STAFF), name="k", now=timezone.now())[1]
-    assert asyncio.run(authenticate_in_thread(key, client="user:1")).api_key == ApiKey.objects.get()
+    assert (
+        asyncio.run(authenticate_in_thread(key, client="user:1", address="address:one")).api_key == ApiKey.objects.get()
+    )
     with pytest.raises(ApiError):
-        asyncio.run(authenticate_in_thread("stoa_0_wrong", client="user:1"))
+        asyncio.run(authenticate_in_thread("stoa_0_wrong", client="user:1", address="address:one"))
