@@ -27,7 +27,7 @@ from shared.serving.asgi.calls import (
 
 MAX_RUNNING = 16  # calls of one client at once
 ADDRESS_SHARE = 2 / 5  # of a processor for the long calls of one address, while other addresses are active
-HEAVY_SECONDS = 60.0  # after a client's call of more than SPENT_SECONDS, in which its calls wait for that share
+HEAVY_SECONDS = 60.0  # after a call that computed more than SPENT_SECONDS, in which its client's next ones are few
 ACTIVE_SECONDS = 1.0  # after a call, in which its client counts as active
 SHARE = 1 / 5  # of a processor that a client may use while others are active
 BURST_SECONDS = 0.5  # of a processor that it may use before its calls wait for its share
@@ -50,7 +50,11 @@ class _Waiting:
 
 @dataclass(eq=False)
 class _Client:
-    """A client's calls that run or wait. paid_at: when its share makes up for what earlier calls have used."""
+    """A client's calls that run or wait.
+
+    paid_at: when its share makes up for what earlier calls have used. heavy_until: HEAVY_SECONDS after its last call
+    that computed much.
+    """
 
     running: list[Call] = field(default_factory=list)  # in the order of their starts
     waiting: deque[_Waiting] = field(default_factory=deque)
@@ -58,7 +62,7 @@ class _Client:
     waits_since: float = 0.0  # the first of those that wait
     active_at: float = 0.0
     paid_at: float = 0.0
-    heavy_until: float = 0.0  # HEAVY_SECONDS after its last such call beside other addresses
+    heavy_until: float = 0.0
     timer: asyncio.TimerHandle | None = None
     queue: "_Address | None" = None  # where it waits for its address's turn
 
@@ -73,15 +77,19 @@ class _Client:
 
 @dataclass(eq=False, slots=True)
 class _Address:
-    """An address whose clients are active or wait. paid_at: when its share makes up for their long calls."""
+    """An address whose clients are active or wait.
+
+    paid_at: when its share makes up for their long calls. heavy_until: as of a client.
+    """
 
     active_at: float = 0.0
     paid_at: float = 0.0
+    heavy_until: float = 0.0
     waiting: dict[_Client, None] = field(default_factory=dict)  # for the address's turn, first come, first served
 
     @property
     def forgotten_at(self) -> float:
-        return inf if self.waiting else max(self.active_at + ACTIVE_SECONDS, self.paid_at)
+        return inf if self.waiting else max(self.active_at + ACTIVE_SECONDS, self.paid_at, self.heavy_until)
 
 
 class ClientTurns:
@@ -122,8 +130,10 @@ class ClientTurns:
         if call in client.running:
             client.running.remove(call)
         self._charge(client, call.computed_seconds, since=call.started_at)
-        if call.address and call.computed_seconds > SPENT_SECONDS:
-            self._charge_address(client, call.address, call.computed_seconds)
+        if call.computed_seconds > SPENT_SECONDS:
+            client.heavy_until = time.monotonic() + HEAVY_SECONDS
+            if call.address:
+                self._charge_address(call.address, call.computed_seconds)
         self._go_on(client)
         if address := self._addresses.get(call.address):
             self._start_next(address)
@@ -139,10 +149,10 @@ class ClientTurns:
             paid_at = max(client.paid_at, now if self._are_many_long() else since) + seconds / SHARE
             client.paid_at = min(paid_at, now + (BURST_SECONDS + MAX_DEBT_SECONDS) / SHARE)
 
-    def _charge_address(self, client: _Client, name: str, seconds: float) -> None:
+    def _charge_address(self, name: str, seconds: float) -> None:
+        now, address = time.monotonic(), self._addresses[name]
+        address.heavy_until = now + HEAVY_SECONDS
         if self._is_other_address_active(name):
-            now, address = time.monotonic(), self._addresses[name]
-            client.heavy_until = now + HEAVY_SECONDS
             paid_at = max(address.paid_at, now) + seconds / ADDRESS_SHARE
             address.paid_at = min(paid_at, now + (BURST_SECONDS + MAX_DEBT_SECONDS) / ADDRESS_SHARE)
 
@@ -246,11 +256,14 @@ class ClientTurns:
 
     def _pause(self, client: _Client) -> float:
         """Return the seconds before the client's next call may start, or its address's turn be asked for."""
+        now = time.monotonic()
         if self._is_beside_others(client):
             may_start = self._may_start_beside_others(client)
-        else:  # others may come while its calls compute
+        elif client.heavy_until > now:  # others may come while its calls compute
             may_start = may_start_beside(client.running, free=MAX_LONG)
-        return min(ACTIVE_SECONDS, may_start - time.monotonic())
+        else:
+            return 0.0
+        return min(ACTIVE_SECONDS, may_start - now)
 
     def _may_start_beside_others(self, client: _Client) -> float:
         now = time.monotonic()
@@ -281,9 +294,14 @@ class ClientTurns:
         address = self._note_address(name)
         pause = ACTIVE_SECONDS  # whoever is before it starts it
         if next(iter(address.waiting), client) is client:
+            now = time.monotonic()
             at_address = [call for call in self._running if call.address == name]
-            free = 1 if self._is_other_address_active(name) else MAX_COMPUTING_AT_ADDRESS
-            pause = min(ACTIVE_SECONDS, may_start_beside(at_address, free=free) - time.monotonic())
+            is_heavy = address.heavy_until > now or any(call.is_long for call in at_address)
+            is_beside_others = self._is_other_address_active(name)
+            if not is_heavy and not is_beside_others:
+                return 0.0
+            free = 1 if is_heavy and is_beside_others else MAX_COMPUTING_AT_ADDRESS
+            pause = min(ACTIVE_SECONDS, may_start_beside(at_address, free=free) - now)
         if pause > 0:
             if client.queue is not address:
                 self._leave_queue(client)

@@ -12,24 +12,35 @@ from tests.shared.serving.asgi.waiting import until
 pytestmark = pytest.mark.no_database
 
 
+def compute_much(own: ClientTurns, address: str) -> None:
+    """Let a client of this address have had a call that computed much."""
+    started: list[Call] = []
+    own.enter(f"importer at {address}", started.append, address=address)
+    started[0]._computed_seconds = 2 * turns.SPENT_SECONDS
+    own.leave(f"importer at {address}", started[0])
+
+
 async def test_beside_others_an_address_has_few_calls_of_all_its_users_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "ACTIVE_SECONDS", 60.0)
-    monkeypatch.setattr(calls, "MANY_LONG_SECONDS", 60.0)
-    monkeypatch.setattr(calls, "SAMPLE_SECONDS", 60.0)  # as calls that compute
+    monkeypatch.setattr(calls, "ONE_LONG_SECONDS", 60.0)
     at_once = calls.MAX_COMPUTING_AT_ADDRESS
     own = ClientTurns()
     started: list[Call] = []
     others: list[Call] = []
+
+    def start(call: Call) -> None:
+        call._computed_seconds = calls.LONG_SECONDS
+        started.append(call)
+
     own.enter("user:0", others.append, address="address:other")
     for user in range(1, at_once + 3):
-        own.enter(f"user:{user}", started.append, address="address:one")
-    await until(lambda: len(started) == at_once)
-    await asyncio.sleep(0.2)
+        own.enter(f"user:{user}", start, address="address:one")
+    await asyncio.sleep(2 * calls.LONG_SECONDS)
     assert len(started) == at_once
     own.enter("user:100", others.append, address="address:third")
     assert len(others) == 2, "other addresses do not wait"
     own.leave("user:1", started[0])
-    await until(lambda: len(started) == at_once + 1)
+    assert len(started) == at_once + 1
 
 
 async def test_beside_others_the_long_calls_of_an_address_have_one_share(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,6 +77,7 @@ async def test_beside_others_an_address_starts_calls_one_after_the_other(monkeyp
         own.enter(f"user:{user}", start, address="address:one")
 
     own.enter("user:0", lambda call: None, address="address:other")
+    compute_much(own, "address:one")
     enter(1)
     enter(2, computed=0.1)
     enter(3)
@@ -120,6 +132,7 @@ async def test_a_blocked_call_of_another_address_counts() -> None:
     started: list[Call] = []
     own.enter("user:0", started.append, address="address:other")
     started[0]._is_computing, started[0]._sampled_at = False, float("inf")
+    compute_much(own, "address:one")
     own._addresses["address:other"].active_at -= 10
     for user in range(1, 3):
         own.enter(f"user:{user}", started.append, address="address:one")
@@ -145,8 +158,7 @@ async def test_an_address_alone_has_the_calls_of_all_its_users_at_once() -> None
     started: list[Call] = []
     for user in range(20):
         own.enter(f"user:{user}", started.append, address="address:one")
-    assert len(started) >= calls.MAX_COMPUTING_AT_ADDRESS
-    await until(lambda: len(started) == 20)
+    assert len(started) == 20
 
 
 async def test_an_address_alone_starts_few_calls_that_compute_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,6 +187,8 @@ async def test_a_client_of_two_addresses_leaves_the_line_of_the_first(monkeypatc
     def enter(user: str, address: str) -> None:
         own.enter(user, lambda call: running.setdefault(user, call), address=address)
 
+    for address in ("address:one", "address:two"):
+        compute_much(own, address)
     enter("first", "address:one")
     enter("second", "address:two")
     is_first_over = False
