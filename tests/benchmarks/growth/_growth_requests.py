@@ -34,6 +34,7 @@ from commerce.analytics.aggregation.batches import aggregate_ledger  # noqa: E40
 from commerce.analytics.aggregation.owner_groups import update_next_group  # noqa: E402
 from commerce.analytics.reports.sales_reports import compute_next_report, read_sales_report  # noqa: E402
 from commerce.catalog.search.indexing import update_index  # noqa: E402
+from commerce.descriptions.models import DescriptionJob  # noqa: E402
 from commerce.moderation.models import Decision  # noqa: E402
 from commerce.shops.models import Shop  # noqa: E402
 from shared.accounts.email.links import LIFETIMES  # noqa: E402
@@ -127,6 +128,10 @@ class GrownShop:
         young = Decision.objects.filter(pk=self.world.names["young_decision"])
         young.update(undo_until=timezone.now() + VALID)
         fill_lists(self.world)
+        # Without a worker, jobs are processed at once, and what is due when it is read; these stay open for the run.
+        DescriptionJob.objects.update(
+            state=DescriptionJob.State.PENDING, error="", next_check_at=timezone.now() + VALID
+        )
         while update_index():
             pass
         with without_gin_indexes():

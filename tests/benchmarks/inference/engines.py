@@ -89,7 +89,8 @@ async def direct(kind: str, folder: Path, model: Path, socket: Path) -> AsyncIte
 
 
 def options(kind: str) -> LoadOptions:
-    return LoadOptions(engine=kind, context_size=CONTEXT, max_sequences=max(COUNTS), dtype="float32")
+    dtype = "auto" if kind == "llama.cpp" else "float32"  # llama.cpp takes the file's
+    return LoadOptions(engine=kind, context_size=CONTEXT, max_sequences=max(COUNTS), dtype=dtype)
 
 
 async def measure(asked: CompletionsClient, rounds: int, counts: tuple[int, ...]) -> dict[int, Timing]:
