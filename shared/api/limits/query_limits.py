@@ -1,12 +1,12 @@
 """Time limit and concurrency limit of list queries.
 
 Not every search or ordering has an index, and without one a query over millions of rows takes seconds. The database
-itself ends a query that takes too long, and a limit of concurrent searches leaves connections for other requests.
+itself ends a query that takes too long, and a limit of concurrent searches leaves connections for other requests. One
+client's many searches leave one of them to others.
 """
 
 import math
 import sqlite3
-import threading
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -17,6 +17,8 @@ from django.db import OperationalError, connection, transaction
 from rest_framework.request import Request
 
 from shared.api.errors import ApiError, ValidationFailed
+from shared.api.limits.throttling import throttle_key
+from shared.fair_slots import FairSlots, SlotsFull
 
 MAX_QUERY_SECONDS = 3.0
 MAX_CONCURRENT_SEARCHES = 4  # per process, whose pool has ten connections
@@ -25,7 +27,7 @@ PROGRESS_INSTRUCTIONS = 20_000  # SQLite instructions between checks: some hundr
 _MAX_WAIT_SECONDS = 0.5  # maximum wait for another search to end
 
 _give_up_at = ContextVar("give_up_at", default=math.inf)  # of the innermost block, on SQLite
-_slots = threading.BoundedSemaphore(MAX_CONCURRENT_SEARCHES)
+_slots = FairSlots(MAX_CONCURRENT_SEARCHES, max_waiting_per_user=MAX_CONCURRENT_SEARCHES)
 
 
 @contextmanager
@@ -42,16 +44,15 @@ def limit_list_query(request: Request, *, first_row: int, indexed: Collection[st
     if not parameters:
         yield
         return
-    if not _slots.acquire(timeout=_MAX_WAIT_SECONDS):
-        raise ApiError(503, "Too many searches are running. Try again in a moment.", headers={"Retry-After": "2"})
     try:
-        with limit_query_time(MAX_QUERY_SECONDS):
+        with _slots.acquire(throttle_key(request), timeout_s=_MAX_WAIT_SECONDS), limit_query_time(MAX_QUERY_SECONDS):
             yield
+    except SlotsFull:
+        message = "Too many searches are running. Try again in a moment."
+        raise ApiError(503, message, headers={"Retry-After": "2"}) from None
     except QueryTimeout:
         message = f"This query takes more than {MAX_QUERY_SECONDS:g} seconds. Use longer words, = or another filter."
         raise ValidationFailed({parameters[0]: [message]}) from None
-    finally:
-        _slots.release()
 
 
 class QueryTimeout(Exception):

@@ -3,8 +3,9 @@
 import asyncio
 import tempfile
 import zlib
-from collections.abc import Iterator
-from typing import IO
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import IO, ClassVar
 
 from shared.api.errors import ApiError
 from shared.serving.asgi.turns import client_turns
@@ -15,6 +16,7 @@ MIN_BYTES_PER_SECOND = 500  # of a client, after MIN_RATE_GRACE_SECONDS
 MIN_RATE_GRACE_SECONDS = 20.0
 MAX_MEMORY_BYTES = 256 * 1024
 CHUNK_BYTES = 64 * 1024
+MAX_CLIENT_BYTES = 256 * 1024 * 1024  # of the bodies of a client's requests at once, or four of the largest
 DECODED_AT_ONCE_BYTES = 1024 * 1024  # of an encoded body, in a turn
 GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS  # zlib's flag for gzip's header and checksum
 
@@ -28,10 +30,17 @@ class DeadlineBody:
 
     Only the time in which it waits for the client counts for the rate, MIN_BYTES_PER_SECOND. After the deadline, and of
     a slower client, it reports a disconnect, and `has_timed_out` is true.
+
+    Bodies are on disk while their requests wait for a turn: their bytes count for `client` until `close`.
     """
 
-    def __init__(self, receive: Receive, *, factor: float = 1.0) -> None:
+    _bytes_by_client: ClassVar[Counter[str]] = Counter()
+
+    def __init__(self, receive: Receive, *, client: str, max_bytes: int, factor: float = 1.0) -> None:
         self._receive = receive
+        self._client = client
+        self._max_client_bytes = max(MAX_CLIENT_BYTES, 4 * max_bytes)
+        self._counted = 0
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + READ_TIMEOUT_SECONDS * factor
         self._wait_budget_s = MIN_RATE_GRACE_SECONDS
@@ -51,7 +60,26 @@ class DeadlineBody:
         self._wait_budget_s -= self._loop.time() - started
         self._wait_budget_s += len(event.get("body", b"")) / MIN_BYTES_PER_SECOND
         self._is_complete = not event.get("more_body", False)
+        self.count(len(event.get("body", b"")))
         return event
+
+    def count(self, length: int) -> None:
+        """Count so many bytes more. Raise ApiError 429 if the client's requests have too many together."""
+        if self._bytes_by_client[self._client] + length > self._max_client_bytes:
+            raise ApiError(
+                429,
+                f"The bodies of your requests in progress are larger than {self._max_client_bytes} bytes together. "
+                "Send fewer at once.",
+                headers={"Retry-After": "1"},
+            )
+        self._bytes_by_client[self._client] += length
+        self._counted += length
+
+    def close(self) -> None:
+        self._bytes_by_client[self._client] -= self._counted
+        if not self._bytes_by_client[self._client]:
+            del self._bytes_by_client[self._client]
+        self._counted = 0
 
 
 class GzipDecoder:
@@ -85,14 +113,22 @@ class SpooledBody:
     Django and DRF take a missing Content-Length for an empty body. Large bodies wait on disk, as in Django itself.
     decoder: of a body that is encoded; the limit and the length are those of its content. It decodes when it is the
     turn of `client`, and of its address.
+    count: called with the number of decoded bytes; its exception refuses the body.
     """
 
     def __init__(
-        self, receive: Receive, decoder: GzipDecoder | None = None, *, client: str = "", address: str = ""
+        self,
+        receive: Receive,
+        decoder: GzipDecoder | None = None,
+        *,
+        client: str = "",
+        address: str = "",
+        count: Callable[[int], None] = lambda length: None,
     ) -> None:
         self._receive = receive
         self._decoder = decoder
         self._client, self._address = client, address
+        self._count = count
         self._file: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=MAX_MEMORY_BYTES)  # noqa: SIM115 - see close
         self._is_replayed = False
         self.length = 0
@@ -110,8 +146,9 @@ class SpooledBody:
                 continue
             encoded += body
             if len(encoded) >= DECODED_AT_ONCE_BYTES or not more:
-                piece = (self._decoder, bytes(encoded), max_bytes)
+                piece, before = (self._decoder, bytes(encoded), max_bytes), self.length
                 await client_turns.run(self._client, self._write_decoded, *piece, address=self._address)
+                self._count(self.length - before)
                 encoded.clear()
         if self._decoder is not None and self.length:
             self._decoder.finish()

@@ -157,9 +157,18 @@ class ClientTurns:
             address.paid_at = min(paid_at, now + (BURST_SECONDS + MAX_DEBT_SECONDS) / ADDRESS_SHARE)
 
     async def run(self, key: str, function: Callable[..., R], *args: Any, address: str = "") -> R:
-        """Call a blocking function in a thread when it is the client's turn, and its address's."""
+        """Call a blocking function in a thread when it is the client's turn, and its address's.
+
+        Cancelled while the thread computes, it ends when that does: the turn is not over before, nor what the caller
+        holds meanwhile.
+        """
         async with self.turn(key, address) as call:
-            return await asyncio.to_thread(lambda: call.run(function, *args))
+            thread = asyncio.ensure_future(asyncio.to_thread(lambda: call.run(function, *args)))
+            try:
+                return await asyncio.shield(thread)
+            except asyncio.CancelledError:
+                await asyncio.wait([thread])
+                raise
 
     @asynccontextmanager
     async def turn(self, key: str, address: str = "") -> AsyncIterator[Call]:

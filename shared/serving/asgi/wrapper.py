@@ -143,19 +143,22 @@ class _HttpWrapper:
         max_bytes = await self.body_limit(scope) if self.body_limit else settings.MAX_BODY_BYTES
         if int(get_header(scope["headers"], b"content-length") or 0) > max_bytes:
             raise body_too_large_error(max_bytes)
-        body = DeadlineBody(receive, factor=max(1.0, max_bytes / settings.MAX_BODY_BYTES))
-        decoder = _body_decoder(scope)
-        if decoder or get_header(scope["headers"], b"transfer-encoding"):
-            spooled = SpooledBody(body, decoder, client=sender.client, address=client_address_key(scope))
-            await self._forward_spooled(scope, spooled, sender, max_bytes)
-        else:
-            await self.application(scope, body, sender)
+        factor = max(1.0, max_bytes / settings.MAX_BODY_BYTES)
+        body = DeadlineBody(receive, client=sender.client, max_bytes=max_bytes, factor=factor)
+        try:
+            await self._forward_body(scope, body, sender, max_bytes)
+        finally:
+            body.close()
         if body.has_timed_out and not sender.status:
             raise ApiError(408, "The request body took too long.", code="request_timeout")
 
-    async def _forward_spooled(
-        self, scope: Scope, spooled: SpooledBody, sender: ResponseSender, max_bytes: int
-    ) -> None:
+    async def _forward_body(self, scope: Scope, body: DeadlineBody, sender: ResponseSender, max_bytes: int) -> None:
+        decoder = _body_decoder(scope)
+        if not decoder and not get_header(scope["headers"], b"transfer-encoding"):
+            await self.application(scope, body, sender)
+            return
+        address = client_address_key(scope)
+        spooled = SpooledBody(body, decoder, client=sender.client, address=address, count=body.count)
         try:
             if await spooled.read(max_bytes=max_bytes):
                 await self.application(_with_content_length(scope, spooled.length), spooled, sender)
@@ -208,12 +211,12 @@ def _marking_authenticated(scope: Scope, receive: Receive, send: Send, fields: R
 
     async def marking_receive() -> Event:
         if "user_id" in fields:
-            mark_authenticated()
+            mark_authenticated(fields["user_id"])
         return await receive()
 
     async def marking_send(event: Event) -> None:
         if "user_id" in fields:
-            mark_authenticated()
+            mark_authenticated(fields["user_id"])
         await send(event)
 
     return marking_receive, marking_send

@@ -28,6 +28,7 @@ HEAD_TIMEOUT_SECONDS = 20.0
 WRITE_STALL_SECONDS = 30.0  # without the client reading
 MAX_CONNECTIONS = 10_000
 MAX_CONNECTIONS_PER_ADDRESS = 1024  # on which nobody has authenticated
+MAX_CONNECTIONS_PER_USER = 1024  # further ones go on counting for their address
 RESERVED_SHARE = 0.1  # of the connections, for requests with a credential
 RESERVED_HEAD_TIMEOUT_SECONDS = 2.0
 RESERVED_FILES = 200  # of the process's open files: for databases, files and models
@@ -63,17 +64,18 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     A connection past the limits gets a 503, a head (request line and headers) past MAX_HEAD_BYTES a 400. A head that
     takes too long, or a client that does not read, ends the connection. An address has only so many connections on
-    which nobody has authenticated, and the last ones of the process are for requests with a credential. While a
-    request waits for the response to the one before it, nothing is parsed and nothing is read.
+    which nobody has authenticated, and a user so many beside them; the last ones of the process are for requests with a
+    credential. While a request waits for the response to the one before it, nothing is parsed and nothing is read.
     """
 
     max_connections = MAX_CONNECTIONS  # of this process, with those of WebSockets
-    unauthenticated: ClassVar[Counter[str]] = Counter()  # connections by address
+    counted: ClassVar[Counter[str]] = Counter()  # connections by address, and by user once one has authenticated
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.flow: HoldableFlow
-        self._address = ""  # while it is counted
+        self._counted_for = ""
+        self._is_authenticated = False
         self._needs_credential = False
         self._refusal: Problem | None = None
         self._head_bytes = 0
@@ -94,18 +96,27 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if len(self.connections) > self.max_connections or not self._count_address():
             self._refuse(Problem.from_status(503, headers={"Retry-After": "1"}))
 
-    def mark_authenticated(self) -> None:
-        """Stop counting the connection for its address: a request on it was authenticated."""
+    def mark_authenticated(self, user_id: object) -> None:
+        """Count the connection for the user of a request on it instead of for its address, unless it has many."""
         self._needs_credential = False
-        if self._address:
-            self.unauthenticated[self._address] -= 1
-            if not self.unauthenticated[self._address]:
-                del self.unauthenticated[self._address]
-            self._address = ""
+        user = f"user:{user_id}"
+        if self._counted_for and not self._is_authenticated and self.counted[user] < MAX_CONNECTIONS_PER_USER:
+            self._is_authenticated = True
+            self._count_for(user)
+
+    def _count_for(self, name: str) -> None:
+        """Count the connection for this address or user alone, or for nobody."""
+        if self._counted_for:
+            self.counted[self._counted_for] -= 1
+            if not self.counted[self._counted_for]:
+                del self.counted[self._counted_for]
+        self._counted_for = name
+        if name:
+            self.counted[name] += 1
 
     def handle_websocket_upgrade(self) -> None:
         self._unparsed.clear()
-        self.mark_authenticated()  # WebSockets have a limit of their own
+        self._count_for("")  # WebSockets have a limit of their own
         super().handle_websocket_upgrade()
 
     def _unsupported_upgrade_warning(self) -> None:
@@ -119,12 +130,12 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         """
         if settings.TRUSTED_PROXY_COUNT or not self.client:
             return True
-        self._address = address_key(self.client[0])
-        self.unauthenticated[self._address] += 1
-        return self.unauthenticated[self._address] <= MAX_CONNECTIONS_PER_ADDRESS
+        address = address_key(self.client[0])
+        self._count_for(address)
+        return self.counted[address] <= MAX_CONNECTIONS_PER_ADDRESS
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.mark_authenticated()
+        self._count_for("")
         self._cancel_head_timer()
         self._cancel_stall_timer()
         if self._refusal_timer:

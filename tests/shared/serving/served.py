@@ -186,6 +186,9 @@ def configure(given: dict[str, Any]) -> None:
     http_protocol.MAX_CONNECTIONS_PER_ADDRESS = given.get(
         "max_connections_per_address", http_protocol.MAX_CONNECTIONS_PER_ADDRESS
     )
+    http_protocol.MAX_CONNECTIONS_PER_USER = given.get(
+        "max_connections_per_user", http_protocol.MAX_CONNECTIONS_PER_USER
+    )
     http_protocol.WRITE_STALL_SECONDS = given.get("write_stall_s", http_protocol.WRITE_STALL_SECONDS)
     bodies.READ_TIMEOUT_SECONDS = given.get("body_timeout_s", bodies.READ_TIMEOUT_SECONDS)
     websocket_protocol.WRITE_STALL_SECONDS = given.get("write_stall_s", websocket_protocol.WRITE_STALL_SECONDS)

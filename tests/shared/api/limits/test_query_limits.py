@@ -84,14 +84,26 @@ def test_concurrent_searches_leave_connections_for_other_requests(monkeypatch: p
     make_users(3)
     search = {"search": "name:0001"}
     with ExitStack() as others:
-        for _ in range(MAX_CONCURRENT_SEARCHES):
-            others.enter_context(query_limits._slots)
+        for user in range(MAX_CONCURRENT_SEARCHES):
+            others.enter_context(query_limits._slots.acquire(f"user:{user}", timeout_s=1))
 
         refused = Client().get("/users", search)
         assert (refused.status_code, refused.headers["Retry-After"]) == (503, "2")
         assert len(Client().get("/users").json()) == 3
 
     assert [row["name"] for row in Client().get("/users", search).json()] == ["0001"]
+
+
+def test_n11_searches_of_one_client_leave_a_place_for_another(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(query_limits, "_MAX_WAIT_SECONDS", 0.01)
+    make_users(3)
+    search = {"search": "name:0001"}
+    with ExitStack() as others:
+        for _ in range(MAX_CONCURRENT_SEARCHES - 1):
+            others.enter_context(query_limits._slots.acquire("address:192.0.2.1", timeout_s=1))
+
+        assert Client(REMOTE_ADDR="192.0.2.1").get("/users", search).status_code == 503
+        assert Client(REMOTE_ADDR="192.0.2.2").get("/users", search).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/endless", "/users"])

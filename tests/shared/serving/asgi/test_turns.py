@@ -485,3 +485,16 @@ async def test_a_call_that_cannot_start_leaves_no_trace() -> None:
         own.enter(MANY, fail)
     assert own._running == set()
     assert own._clients[MANY].running == []
+
+
+async def test_a_turn_is_not_over_before_its_thread_when_it_is_cancelled() -> None:
+    may_end, own = threading.Event(), ClientTurns()
+    running = asyncio.ensure_future(own.run("user:1", may_end.wait, 30))
+    await until(lambda: len(own._running) == 1)
+    running.cancel()
+    await asyncio.sleep(0.05)
+    assert len(own._running) == 1
+    may_end.set()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not own._running

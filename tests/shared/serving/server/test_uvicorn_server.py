@@ -258,6 +258,15 @@ def test_n9_an_address_has_so_many_connections_on_which_nobody_has_authenticated
         assert free.recv(12) == b"HTTP/1.1 200"
 
 
+def test_n9_a_user_has_so_many_connections_beside_those_of_the_address(start_server: StartServer):
+    served = start_server(max_connections_per_address=4, max_connections_per_user=3)
+    with ExitStack() as stack:
+        for signed_in in opened(stack, served, 7, request("/signed_in")):
+            assert whole_response(signed_in).startswith(b"HTTP/1.1 200")
+        (refused,) = opened(stack, served, 1, request("/signed_in"))
+        assert refused.recv(12) == b"HTTP/1.1 503"
+
+
 def test_n9_the_connections_of_a_trusted_proxy_are_not_counted_for_its_address(start_server: StartServer):
     served = start_server(max_connections_per_address=2, settings={"TRUSTED_PROXY_COUNT": 1})
     with ExitStack() as stack:
