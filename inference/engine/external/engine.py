@@ -7,15 +7,16 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from concurrent.futures import Future
 from dataclasses import replace
 
-import httpx2
 import msgspec
+import uvloop
 
 from inference.engine.errors import EngineOverloaded, InferenceFailed, InvalidRequest
 from inference.engine.external.dialects import InvalidEvent, Prompt, StreamEvent, dialect_of
+from inference.engine.external.event_stream import EventStream
 from inference.engine.external.kinds import STOA
 from inference.engine.external.server import EngineServer, ServerPlan
 from inference.engine.model_status import EngineStats
@@ -36,7 +37,8 @@ logger = logging.getLogger(__name__)
 SERVER_ENDED_STATUS = 70  # EX_SOFTWARE
 HEALTH_SECONDS = 5.0
 MAX_UNHEALTHY = 3  # checks in a row
-MAX_EVENT_BYTES = 4 * 2**20
+TOKEN_SECONDS = 300.0  # until the first token of a long prompt, and between two
+GATHER_SECONDS = 0.002  # in which tokens of several sequences are emitted together
 LEAK_FACTOR, LEAK_BYTES = 1.5, 2**30  # memory over what was counted at the load
 
 
@@ -74,7 +76,7 @@ class ExternalEngine:
         self._streams: dict[Sequence, asyncio.Task[None]] = {}
         self._outputs: list[GenerationOutput] = []
         self._stopping = False
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="engine", daemon=True)
         self._thread.start()
         self._server: EngineServer | None = None
@@ -261,12 +263,10 @@ class ExternalEngine:
         )
         self._slot_users[sequence.slot] = sequence.generation.user
         total = 0
-        async with self._server.client.stream(
-            "POST", self._dialect.path, json=self._dialect.request(prompt)
-        ) as response:
-            if response.status_code != 200:
-                raise InferenceFailed(f"it refused the request with status {response.status_code}")
-            async for data in _event_data(response):
+        stream = EventStream(self._dialect.path, self._plan.key, self._dialect.request(prompt))
+        await self._server.connect(stream)
+        try:
+            async for data in stream.events(seconds=TOKEN_SECONDS):
                 if data == b"[DONE]":
                     return
                 event = self._dialect.parse(data)
@@ -274,6 +274,8 @@ class ExternalEngine:
                     new, total = max(0, event.total - total), max(event.total, total)
                     event = replace(event, tokens=event.tokens[-new:] if new else [])
                 yield event
+        finally:
+            stream.close()
 
     def _salt(self, user: str) -> str:
         """Return what keeps a user's cached prefixes from others: a hit would reveal their prompts."""
@@ -297,10 +299,10 @@ class ExternalEngine:
         self._loop.call_soon(self._admit)
 
     def _emit_soon(self, output: GenerationOutput) -> None:
-        """Emit an output with all others of this turn of the event loop."""
+        """Emit an output, with those of others that follow at once: each emission wakes the web process."""
         self._outputs.append(output)
         if len(self._outputs) == 1:
-            self._loop.call_soon(self._flush)
+            self._loop.call_later(GATHER_SECONDS if len(self._streams) > 1 else 0, self._flush)
 
     def _flush(self) -> None:
         outputs, self._outputs = self._outputs, []
@@ -374,15 +376,3 @@ def _ranked(token: SampledToken, wanted: int | None) -> SampledToken:
         return token
     top = sorted(token.top, key=lambda one: -one[1])[:wanted]
     return token._replace(top=tuple(top))
-
-
-async def _event_data(response: httpx2.Response) -> AsyncIterator[bytes]:
-    """Yield the data of server-sent events."""
-    rest = b""
-    async for piece in response.aiter_raw():
-        *lines, rest = (rest + piece).split(b"\n")
-        if len(rest) > MAX_EVENT_BYTES:
-            raise InvalidEvent(f"an event of more than {MAX_EVENT_BYTES} bytes")
-        for line in lines:
-            if line.startswith(b"data:"):
-                yield line[5:].strip()

@@ -15,6 +15,7 @@ import httpx2
 
 from inference.engine import supervisor
 from inference.engine.errors import ModelLoadFailed
+from inference.engine.external.event_stream import EventStream
 from inference.engine.external.kinds import GIB, EngineKind, engine_arguments
 from inference.engine.model_status import LoadOptions
 
@@ -22,7 +23,6 @@ ENGINES_WITH_SOCKETS = ("vllm", "llama.cpp")
 READY_SECONDS = 600.0
 POLL_SECONDS = 0.2
 HEALTH_TIMEOUT_SECONDS = 20.0
-TOKEN_SECONDS = 300.0  # until the first token of a long prompt, and between two
 # A server gets these of our environment alone, so no secret of ours.
 PASSED_VARIABLES = ("PATH", "LANG", "TMPDIR", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LD_LIBRARY_PATH")
 
@@ -114,7 +114,7 @@ class EngineServer:
             transport=transport,
             base_url=f"http://127.0.0.1:{plan.port}",
             headers={"Authorization": f"Bearer {plan.key}"},
-            timeout=httpx2.Timeout(TOKEN_SECONDS, connect=HEALTH_TIMEOUT_SECONDS),
+            timeout=HEALTH_TIMEOUT_SECONDS,
         )
         plan.socket.unlink(missing_ok=True)
         if not plan.has_socket:
@@ -145,9 +145,18 @@ class EngineServer:
     async def is_healthy(self) -> bool:
         """Return whether the server says that it is ready."""
         try:
-            return (await self.client.get("/health", timeout=HEALTH_TIMEOUT_SECONDS)).status_code == 200
+            return (await self.client.get("/health")).status_code == 200
         except (httpx2.HTTPError, OSError):
             return False
+
+    async def connect(self, stream: EventStream) -> None:
+        """Send the request of a stream on a connection of its own. Raise OSError or TimeoutError."""
+        loop, plan = asyncio.get_running_loop(), self.plan
+        async with asyncio.timeout(HEALTH_TIMEOUT_SECONDS):
+            if plan.has_socket:
+                await loop.create_unix_connection(lambda: stream, str(plan.socket))
+            else:
+                await loop.create_connection(lambda: stream, "127.0.0.1", plan.port)
 
     async def wait_ended(self) -> int:
         """Wait until the server has ended, and return its exit status."""
