@@ -169,7 +169,7 @@ class RemoteClient:
         status = response.status_code
         if status in _OPERATOR_STATUSES or 300 <= status < 400:
             self.record_failure(model, unavailable_reason(status))
-        raise error_from_response(model.id, status, body, response.headers.get("Retry-After"))
+        raise error_from_response(model, status, body, response.headers.get("Retry-After"))
 
     async def _read_embeddings(self, model: RemoteModel, response: httpx2.Response) -> RemoteEmbeddings:
         async with contextlib.aclosing(response):
