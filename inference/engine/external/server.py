@@ -24,7 +24,10 @@ POLL_SECONDS = 0.2
 HEALTH_TIMEOUT_SECONDS = 20.0
 TOKEN_SECONDS = 300.0  # until the first token of a long prompt, and between two
 # A server gets these of our environment alone, so no secret of ours.
-PASSED_VARIABLES = ("PATH", "LANG", "TMPDIR", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LD_LIBRARY_PATH")
+THREADS_VARIABLE = "OMP_NUM_THREADS"  # the host's, or a replica's part of the cores
+PASSED_VARIABLES = (
+    "PATH", "LANG", "TMPDIR", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LD_LIBRARY_PATH", THREADS_VARIABLE,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +90,8 @@ class ServerPlan:
     def environment(self) -> dict[str, str]:
         """Return the server's environment."""
         passed = {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
+        if self.kind.name == "llama.cpp" and THREADS_VARIABLE in passed:
+            passed["LLAMA_ARG_THREADS"] = passed[THREADS_VARIABLE]  # it does not read the other one
         cache = str(self.folder / "cache")
         return passed | {
             "HOME": cache,

@@ -33,6 +33,7 @@ from inference.engine import (
     Tool,
 )
 from inference.engine.external import ENGINE_KINDS
+from inference.engine.processors import physical_cores
 from tests.inference.engine import tiny_models
 from tests.inference.engine.adapters import save_adapter
 from tests.inference.engine.gguf_files import save_gguf
@@ -172,6 +173,11 @@ async def test_every_engine_passes_one_contract(host: RunningHost, engines: Engi
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_engine_runs_in_several_replicas(host: RunningHost, engines: Engines, kind: str) -> None:
     await load(host, engines, kind, replicas=2)
+    threads = str(max(1, physical_cores() // 2))
+    environment = engines.started(kind)["environment"]
+    assert environment["OMP_NUM_THREADS"] == threads
+    assert environment.get("LLAMA_ARG_THREADS", threads) == threads
+    assert ("LLAMA_ARG_THREADS" in environment) == (kind == "llama.cpp")
     for number in range(2):
         generation = GenerationRequest(request_id="a", prompt="WARMLAMP", sampling=SamplingParams(max_tokens=4))
         assert text_of(await read(await host.engine.generate("one", generation, replica=number))) == "WARM"
