@@ -153,6 +153,7 @@ class UnixServer(Server):
 
 def main() -> None:
     (FOLDER / "started.json").write_text(json.dumps({"arguments": ARGUMENTS, "environment": dict(os.environ)}))
+    print(f"ServerArgs(api_key={key()!r})", file=sys.stderr, flush=True)  # as SGLang does
     if behaviour() == "exits":
         print("there is no such model", file=sys.stderr)
         sys.exit(3)

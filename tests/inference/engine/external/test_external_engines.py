@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -214,6 +215,23 @@ async def test_a_server_gets_the_request_and_no_secret_of_ours(host: RunningHost
     assert state.report.engine == kind
     assert state.resident_bytes is not None
     assert state.resident_bytes > 10_000_000  # the server's processes count, too
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_key_of_a_server_is_in_no_log_and_no_error(
+    engines: Engines, capfd: pytest.CaptureFixture[str], kind: str
+) -> None:
+    with running_host(partial(start_host, engines.root)) as host:
+        await load(host, engines, kind)
+        engines.behave(kind, "exits")
+        for pid in fakes(engines):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        state = await eventually_in_state(host.commands, "one", ModelState.FAILED)
+    log = capfd.readouterr().err
+    assert log.count("ServerArgs") >= 2
+    assert "there is no such model" in log
+    assert {*re.findall(r"api_key='([^']*)'", f"{log} {state.error}")} == {"[key]"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
