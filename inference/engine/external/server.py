@@ -180,7 +180,6 @@ class EngineServer:
         for file in (self.plan.socket, self.plan.config_file):
             file.unlink(missing_ok=True)
 
-
     def _wait(self) -> int:
         status = self._process.wait()
         self._output.join(OUTPUT_SECONDS)
