@@ -87,10 +87,10 @@ def test_the_model_host_has_neither_secrets_nor_a_network():
         assert {f"STOA_RUN_DIR={run_dir}", "STOA_START_HOST=false"} <= set(environment)
 
 
-def test_the_model_host_finds_the_engines_that_are_installed_and_lets_them_use_the_loopback_address():
+def test_the_model_host_finds_installed_engines_and_lets_them_listen_on_loopback():
     host = UNITS["stoa-model-host.service"]
     [home] = re.findall(r"STOA_HOME=(\S+)", " ".join(UNITS["stoa-inference-web@.service"]["Environment"]))
-    assert f" --engines-dir {home}/engines " in host["ExecStart"][0]
+    assert f" --engines-dir {home}/var/engines " in host["ExecStart"][0]  # as shared.environment.var_dir
     assert host["StateDirectory"] == [Path(home).name]  # writable: an engine has a cache in its folder
     families = {"AF_UNIX", "AF_INET", "AF_INET6", "AF_NETLINK"}  # gloo fails without the last: it lists addresses
     assert set(host["RestrictAddressFamilies"][0].split()) == families
