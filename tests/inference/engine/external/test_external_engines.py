@@ -34,6 +34,7 @@ from inference.engine import (
     Tool,
 )
 from inference.engine.external import ENGINE_KINDS
+from inference.engine.external.kinds import ENGINES_VARIABLE
 from inference.engine.processors import physical_cores
 from tests.inference.engine import tiny_models
 from tests.inference.engine.adapters import save_adapter
@@ -43,6 +44,7 @@ from tests.inference.engine.processes import (
     eventually,
     eventually_idle,
     eventually_in_state,
+    process_exists,
     processes_with,
     read,
     running_host,
@@ -128,6 +130,18 @@ async def host(engines: Engines, shared_host: RunningHost) -> AsyncIterator[Runn
 def start_host(engines: Path, run_dir: Path) -> subprocess.Popen[str]:
     program = "from inference.engine.host.__main__ import main; main()"
     return start_program(program, "--run-dir", str(run_dir), "--engines-dir", str(engines))
+
+
+def start_impatient_host(engines: Path, run_dir: Path) -> subprocess.Popen[str]:
+    """Start a host whose model processes have the limits of impatient_loader."""
+    program = f"""
+import os, sys
+from pathlib import Path
+from inference.engine import run_host
+os.environ["{ENGINES_VARIABLE}"] = sys.argv[2]
+run_host(Path(sys.argv[1]), loader="tests.inference.engine.external.impatient_loader:load_model")
+"""
+    return start_program(program, str(run_dir), str(engines))
 
 
 async def load(host: RunningHost, engines: Engines, kind: str, *, model_id: str = "one", **options: Any) -> None:
@@ -382,6 +396,32 @@ async def test_a_failed_server_is_started_again(host: RunningHost, engines: Engi
         await eventually(lambda: not Path(f"/proc/{before}").exists(), 10)
     await eventually_in_state(host.commands, "one", ModelState.LOADED)
     assert text_of(await generate(host, "AGAIN")) == "AGAIN"
+
+
+async def test_an_engine_that_leaks_is_ended_and_started_again(
+    engines: Engines, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with running_host(partial(start_impatient_host, engines.root)) as host:
+        await load(host, engines, "sglang")
+        before, servers = await host.pid("one"), fakes(engines)
+        await asyncio.sleep(1)  # some checks, and no leak
+        assert await host.pid("one") == before
+        engines.behave("sglang", "leaks")
+        await eventually(lambda: not process_exists(before), 20)
+        engines.behave("sglang", "")
+        await eventually_in_state(host.commands, "one", ModelState.LOADED)
+        assert not {*servers} & {*fakes(engines)}
+        assert text_of(await generate(host, "AGAIN")) == "AGAIN"
+    assert re.search(r"sglang takes \d+ bytes of memory, where \d+ were counted", capfd.readouterr().err)
+
+
+async def test_an_engine_that_never_gets_ready_fails_its_load(engines: Engines) -> None:
+    with running_host(partial(start_impatient_host, engines.root)) as host:
+        engines.behave("vllm", "never ready")
+        with pytest.raises(ModelLoadFailed, match="vllm was not ready after 2 s; see the log"):
+            await load(host, engines, "vllm")
+        assert (await eventually_in_state(host.commands, "one", ModelState.FAILED)).pid is None
+        await eventually(lambda: not fakes(engines), SERVER_ENDS_WITHIN)
 
 
 async def test_unloading_and_kill_9_leave_no_process(engines: Engines) -> None:
