@@ -66,9 +66,10 @@ def _kill_group(leader: int) -> None:
 def descendants(pid: int) -> list[int]:
     """Return the processes that this one has started, and those that they have started."""
     children: list[int] = []
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):
-            children += map(int, file.read_text().split())
+    with contextlib.suppress(OSError):  # the process or one of its threads has ended meanwhile
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(OSError):
+                children += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
     return children + [below for child in children for below in descendants(child)]
 
 

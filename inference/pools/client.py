@@ -36,6 +36,7 @@ from inference.pools.affinity import affinity_key, choose_member, scoring_key
 from inference.pools.definitions import REPLICA_SEPARATOR, Member, Pool
 from inference.pools.models import EMBEDDINGS, TEXT_GENERATION
 from inference.remote.client import RemoteClient
+from inference.remote.configuration import RemoteModel
 from inference.remote.errors import RemoteUnavailable
 from inference.remote.health import RemoteHealth
 from inference.remote.requests import build_generation_request
@@ -124,6 +125,7 @@ class PoolClient:
         route = Route(self, pool, EMBEDDINGS, request.request_id.encode(), lambda member: True)
         send = self.client_of
         member, result = await self.try_members(route, lambda member: send(member).embed(member.model, request))
+        self.client_of(member).health(member.model).record_completion()
         self.end(member, metrics.COMPLETED, Usage(result.prompt_tokens, 0))
         return result
 
@@ -169,6 +171,7 @@ class PoolClient:
         """Return the member for a key: one that works, otherwise one that failed some seconds ago, otherwise None.
 
         Members that have not been heard of for some seconds are checked in the background, unless there is only one.
+        One whose requests failed gets a single one at a time, until it completes it.
         """
         usable = [member for member in members if not member.error]
         if len(usable) > 1:
@@ -176,7 +179,8 @@ class PoolClient:
                 self.client_of(member).check_if_stale(member.model)
         health = {member: self.client_of(member).health(member.model) for member in usable}
         working = [member for member in usable if health[member].error is None]
-        candidates = working or [member for member in usable if not health[member].is_unavailable]
+        trusted = [member for member in working if not (health[member].is_on_trial and self._loads[member.key])]
+        candidates = trusted or working or [member for member in usable if not health[member].is_unavailable]
         return choose_member(key, candidates, self._loads) if candidates else None
 
     async def try_members(self, route: "Route", send: Send[R]) -> tuple[Member, R]:
@@ -313,10 +317,13 @@ class _StreamReader:
             try:
                 await self.generation.push_outputs(self.stream)
                 self.outcome = metrics.COMPLETED
+                self.client.client_of(self.member).health(self.member.model).record_completion()
                 return
             except StreamFailure as failure:
                 if failure.is_malformed and not failure.was_begun:
                     self.client.client_of(self.member).record_failure(self.member.model, MALFORMED)
+                if failure.is_hang and isinstance(self.member.model, RemoteModel):
+                    self.client.remote.record_hang(self.member.model)
                 if failure.was_begun or failure.is_timeout or not await self._repeat():
                     self.outcome = metrics.FAILED
                     self.stream.fail(failure.message, failure.code)

@@ -8,11 +8,12 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminP
 
 from inference.pools.definitions import default_member_name
 from inference.pools.models import CAPABILITIES, PoolMember
-from inference.remote.configuration import API_KEY_PATTERN
+from inference.pools.services import KEY_OF_ANOTHER_SERVER, is_key_of_another_server
+from inference.remote.configuration import API_KEY_PATTERN, is_base_url
 
 
 class PoolMemberForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A member. An empty name is made of its URL; an empty key keeps the stored one."""
+    """A member. An empty name is made of its URL; an empty key keeps the stored one for the same server."""
 
     new_api_key = forms.CharField(
         label="API key",
@@ -20,7 +21,8 @@ class PoolMemberForm(forms.ModelForm):  # type: ignore[type-arg]
         max_length=1000,
         validators=[RegexValidator(API_KEY_PATTERN, "Use printable ASCII characters without spaces.")],
         widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "off"}),
-        help_text="Sent as a bearer token. It is stored encrypted and not shown again; empty keeps the stored one.",
+        help_text="Sent as a bearer token. It is stored encrypted and not shown again; empty keeps the stored one. "
+        "A URL of another server needs its key anew.",
     )
     remove_api_key = forms.BooleanField(label="Remove the stored API key", required=False, widget=UnfoldBooleanWidget)
     capabilities = forms.MultipleChoiceField(
@@ -44,8 +46,11 @@ class PoolMemberForm(forms.ModelForm):  # type: ignore[type-arg]
         data = super().clean() or self.cleaned_data
         data["name"] = data.get("name") or default_member_name(data.get("kind", ""), data.get("base_url", ""))
         self.instance.name = data["name"]
+        base_url = data.get("base_url", "")
+        if self.api_key() is None and is_base_url(base_url) and is_key_of_another_server(self.instance, base_url):
+            self.add_error("new_api_key", KEY_OF_ANOTHER_SERVER)
         return data
 
     def api_key(self) -> str | None:
         """Return the key to store, an empty one to remove it, or None to keep the stored one."""
-        return self.cleaned_data["new_api_key"] or ("" if self.cleaned_data["remove_api_key"] else None)
+        return self.cleaned_data.get("new_api_key") or ("" if self.cleaned_data.get("remove_api_key") else None)

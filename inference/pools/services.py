@@ -9,11 +9,16 @@ from django.db import transaction
 
 from inference.pools import cache
 from inference.pools.models import PoolMember
-from inference.remote.configuration import API_KEY_PATTERN
+from inference.remote.configuration import API_KEY_PATTERN, origin_of
 from shared.accounts.models import User
 from shared.api.errors import ApiError
 from shared.audit.services import record_audit_entry
 from shared.encryption import encrypt
+
+KEY_OF_ANOTHER_SERVER = (
+    "The stored API key was given for another server than this URL names. Enter the key of this server, or remove the "
+    "stored one."
+)
 
 State = PoolMember.State
 
@@ -30,15 +35,26 @@ def find_member(*, model_id: str, name: str) -> PoolMember:
     raise ApiError(404, f"There is no member {name} of {model_id}. {others}")
 
 
+def is_key_of_another_server(member: PoolMember, base_url: str) -> bool:
+    """Return whether with this URL the stored key of a member would be sent to another scheme, host or port."""
+    stored = PoolMember.objects.filter(pk=member.pk).exclude(api_key="").first()
+    return stored is not None and origin_of(stored.base_url) != origin_of(base_url)
+
+
 @transaction.atomic
 def save_member(*, member: PoolMember, api_key: str | None, actor: User | None, now: datetime) -> PoolMember:
-    """Create or change a member. api_key: None keeps the stored one. Raise ApiError 400, which names the field."""
+    """Create or change a member. Raise ApiError 400, which names the field.
+
+    api_key: None keeps the stored one, which is possible for the same server only.
+    """
     action = "pool_member.added" if member.pk is None else "pool_member.changed"
     if not re.match(API_KEY_PATTERN, api_key or ""):
         message = "`api_key` is invalid. Use printable ASCII characters without spaces."
         raise ApiError(400, message, details={"field": "api_key"})
     if api_key is not None:
         member.api_key = api_key and encrypt(api_key)
+    elif stored := PoolMember.objects.select_for_update().filter(pk=member.pk).first():
+        member.api_key = stored.api_key
     member.changed_at = now
     try:
         member.full_clean()
@@ -46,6 +62,8 @@ def save_member(*, member: PoolMember, api_key: str | None, actor: User | None, 
         field, messages = next(iter(error.message_dict.items()))
         field = "name" if field == NON_FIELD_ERRORS else field  # the constraint that a pool has a name once
         raise ApiError(400, f"`{field}` is invalid. {messages[0]}", details={"field": field}) from None
+    if api_key is None and is_key_of_another_server(member, member.base_url):
+        raise ApiError(400, f"`api_key` is missing. {KEY_OF_ANOTHER_SERVER}", details={"field": "api_key"})
     member.save()
     _record(action, member, actor, now, key_changed=api_key is not None)
     return member

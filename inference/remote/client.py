@@ -26,10 +26,17 @@ from inference.remote.errors import (
     error_from_response,
     unavailable_reason,
 )
-from inference.remote.health import ModelListing, RemoteHealth, clock_warning, parse_model_list
+from inference.remote.health import (
+    HANGS,
+    MAX_FAILED_REQUESTS,
+    ModelListing,
+    RemoteHealth,
+    clock_warning,
+    parse_model_list,
+)
 from inference.remote.requests import RemoteRequest, build_embedding_request, build_generation_request
 from inference.remote.responses import InvalidResponse, RemoteEmbeddings, ResponseParser
-from inference.remote.streaming import Deadline, push_outputs, read_body, remaining_seconds, timeout_error
+from inference.remote.streaming import Deadline, is_past, push_outputs, read_body, remaining_seconds, timeout_error
 from shared.observability import tracing
 
 CHECK_TIMEOUT_SECONDS = 5.0
@@ -161,6 +168,8 @@ class RemoteClient:
                 async with contextlib.aclosing(response):
                     body = await read_body(response, MAX_ERROR_BYTES)
         except TimeoutError:
+            if not is_past(deadline):
+                self.record_hang(model)
             raise timeout_error(model) from None
         except (*CONNECTION_ERRORS, InvalidResponse) as error:
             self.record_failure(model, _NO_ANSWER)
@@ -169,7 +178,11 @@ class RemoteClient:
         status = response.status_code
         if status in _OPERATOR_STATUSES or 300 <= status < 400:
             self.record_failure(model, unavailable_reason(status))
-        raise error_from_response(model.id, status, body, response.headers.get("Retry-After"))
+        elif status >= 500 and not (status == 503 and "Retry-After" in response.headers):
+            health.failed_requests += 1
+            if health.is_on_trial:
+                self.record_failure(model, unavailable_reason(status))
+        raise error_from_response(model, status, body, response.headers.get("Retry-After"))
 
     async def _read_embeddings(self, model: RemoteModel, response: httpx2.Response) -> RemoteEmbeddings:
         async with contextlib.aclosing(response):
@@ -217,6 +230,11 @@ class RemoteClient:
         if health.error is None:
             logger.warning("remote_model_failed", model=model.id, server=server_of(model.base_url), reason=reason)
         health.record_failure(reason)
+
+    def record_hang(self, model: RemoteModel) -> None:
+        """Record that the server has sent nothing of a response within the time limit of the model."""
+        self.health(model).failed_requests = MAX_FAILED_REQUESTS
+        self.record_failure(model, HANGS)
 
     def _record_success(self, model: RemoteModel) -> None:
         health = self.health(model)

@@ -68,6 +68,14 @@ def is_base_url(url: str) -> bool:
     return has_port and bool(parsed.host) and re.match(_BASE_URL_PATTERN, url) is not None
 
 
+def origin_of(base_url: str) -> tuple[str, str, int | None] | None:
+    """Return the scheme, host and port of a server's URL, which share its API key, or None for an invalid URL."""
+    if not is_base_url(base_url):
+        return None
+    url = httpx2.URL(base_url)  # has no port if it is the scheme's own
+    return url.scheme, url.host, url.port
+
+
 def server_of(base_url: str) -> str:
     """Return the host and port of a URL."""
     return base_url.partition("://")[2].partition("/")[0]

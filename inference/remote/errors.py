@@ -15,6 +15,7 @@ from inference.engine import (
     InvalidRequest,
     ModelNotLoaded,
 )
+from inference.remote.configuration import RemoteModel
 
 # httpx2's asynchronous connections do not map the errors of TLS that come after the handshake.
 CONNECTION_ERRORS = (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError)
@@ -51,9 +52,9 @@ class _ErrorBody(msgspec.Struct):
     detail: Any = None  # FastAPI's own errors: a text, or a list of validation errors
 
 
-def error_from_response(model_id: str, status: int, body: bytes, retry_after: str | None) -> EngineError:
+def error_from_response(model: RemoteModel, status: int, body: bytes, retry_after: str | None) -> EngineError:
     """Return the engine error for a response with this status."""
-    detail = parse_error(body)
+    detail, model_id = parse_error(body, api_key=model.api_key), model.id
     quote = f" It says: {detail.message}" if detail.message else ""
     wait = _retry_after_seconds(retry_after)
     if detail.code == "model_not_loaded":
@@ -83,16 +84,27 @@ def unavailable_reason(status: int) -> str:
     return f"The remote server returned status {status}."
 
 
-def parse_error(body: bytes) -> RemoteErrorDetail:
-    """Return the error of a body in OpenAI's or FastAPI's form."""
+def parse_error(body: bytes, *, api_key: str = "") -> RemoteErrorDetail:
+    """Return the error of a body in OpenAI's or FastAPI's form, fit to be quoted to a client.
+
+    api_key: what the server was called with. A server may quote it, and it is replaced by `[key]`.
+    """
     try:
         parsed = msgspec.json.decode(body, type=_ErrorBody)
     except (msgspec.DecodeError, RecursionError):
         return RemoteErrorDetail()
     error = parsed.error if isinstance(parsed.error, RemoteErrorDetail) else RemoteErrorDetail(parsed.error)
     detail = parsed.detail if isinstance(parsed.detail, str) else ""
-    message = (error.message or parsed.message or detail)[:MAX_MESSAGE_LENGTH]
-    return RemoteErrorDetail(message, error.code, error.param)
+    message = _quotable(error.message or parsed.message or detail, api_key)
+    code = _quotable(error.code, api_key) if isinstance(error.code, str) else error.code
+    return RemoteErrorDetail(message, code, error.param and _quotable(error.param, api_key))
+
+
+def _quotable(text: str, api_key: str) -> str:
+    """Return the beginning of a server's text without the key, and without NUL, which PostgreSQL refuses."""
+    if api_key:
+        text = text.replace(api_key, "[key]")  # before it is cut: a part of the key would be left
+    return text[:MAX_MESSAGE_LENGTH].replace("\x00", "\ufffd")
 
 
 def _retry_after_seconds(header: str | None) -> float:

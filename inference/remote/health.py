@@ -14,17 +14,20 @@ from inference.remote.errors import unavailable_reason
 
 CHECK_INTERVAL_SECONDS = 5.0
 MAX_CLOCK_DIFFERENCE_SECONDS = 60.0
+MAX_FAILED_REQUESTS = 3  # in a row: one that makes every server fail must not make its server rest
+HANGS = "The remote server sends no first token in time."
 
 
 @dataclass
 class RemoteHealth:
     """A model's last known health. error: None while it works. context_size: 0 if the server does not report it.
 
-    warning: what does not keep it from working.
+    warning: what does not keep it from working. failed_requests: those that it has failed since it completed one.
     """
 
     error: str | None = None
     warning: str | None = None
+    failed_requests: int = 0
     context_size: int = 0
     checked_at: float = field(default=float("-inf"))
 
@@ -36,6 +39,15 @@ class RemoteHealth:
     def is_unavailable(self) -> bool:
         """Whether it failed recently, so that another request would only make its client wait."""
         return self.error is not None and not self.is_stale
+
+    @property
+    def is_on_trial(self) -> bool:
+        """Whether its requests failed until it rested. A server may list its models while its engine hangs."""
+        return self.failed_requests >= MAX_FAILED_REQUESTS
+
+    def record_completion(self) -> None:
+        """Record that a request was completed."""
+        self.failed_requests = 0
 
     def record_success(self) -> None:
         self.error, self.checked_at = None, time.monotonic()

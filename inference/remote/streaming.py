@@ -23,15 +23,24 @@ class StreamFailure(Exception):
     """A response that ended before its generation did. code: the engine's code of the error, if it has one.
 
     was_begun: the stream has outputs of it already. is_malformed: it is not in OpenAI's form. is_timeout: the server
-    took too long.
+    took too long. is_hang: it has sent no output within the time limit of its model.
     """
 
-    def __init__(self, message: str, code: str | None = None, *, was_begun: bool, is_malformed: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        code: str | None = None,
+        *,
+        was_begun: bool,
+        is_malformed: bool = False,
+        is_hang: bool = False,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.code = code
         self.was_begun = was_begun
         self.is_malformed = is_malformed
+        self.is_hang = is_hang
 
     @property
     def is_timeout(self) -> bool:
@@ -70,7 +79,8 @@ async def push_outputs(
             for output in parser.finish():
                 stream.push(output)
         except TimeoutError:
-            raise StreamFailure(timeout_error(model).message, _TIMEOUT_CODE, was_begun=is_begun) from None
+            message, is_hang = timeout_error(model).message, not is_begun and not is_past(deadline)
+            raise StreamFailure(message, _TIMEOUT_CODE, was_begun=is_begun, is_hang=is_hang) from None
         except InvalidResponse as error:
             message, is_malformed = f"The server of {model.id} {error}.", isinstance(error, UnknownForm)
             raise StreamFailure(message, was_begun=is_begun, is_malformed=is_malformed) from error
@@ -95,6 +105,11 @@ async def read_body(response: httpx2.Response, max_bytes: int = MAX_RESPONSE_BYT
 def remaining_seconds(seconds: float, deadline: Deadline) -> float:
     """Return the lesser of a time limit and the time until the deadline."""
     return seconds if deadline is None else min(seconds, max(0.0, deadline - time.monotonic()))
+
+
+def is_past(deadline: Deadline) -> bool:
+    """Return whether a request has a deadline that is over: its client then gave the server too little time."""
+    return deadline is not None and time.monotonic() >= deadline
 
 
 def timeout_error(model: RemoteModel) -> DeadlineExceeded:

@@ -78,12 +78,22 @@ def test_the_stop_timeout_is_longer_than_the_drain():
 
 def test_the_model_host_has_neither_secrets_nor_a_network():
     host = UNITS["stoa-model-host.service"]
-    assert (host["PrivateNetwork"], host["RestrictAddressFamilies"]) == (["yes"], ["AF_UNIX"])
+    assert host["PrivateNetwork"] == ["yes"]
+    assert (host["IPAddressDeny"], host["IPAddressAllow"]) == (["any"], ["localhost"])
     assert host["EnvironmentFile"] == ["-/etc/stoa/model-host.env"]
     run_dir = host["ExecStart"][0].split("--run-dir ")[1].split()[0]
     for name in ("stoa-inference-web@.service", "stoa-inference-worker.service"):
         environment = " ".join(UNITS[name]["Environment"]).split()
         assert {f"STOA_RUN_DIR={run_dir}", "STOA_START_HOST=false"} <= set(environment)
+
+
+def test_the_model_host_finds_installed_engines_and_lets_them_listen_on_loopback():
+    host = UNITS["stoa-model-host.service"]
+    [home] = re.findall(r"STOA_HOME=(\S+)", " ".join(UNITS["stoa-inference-web@.service"]["Environment"]))
+    assert f" --engines-dir {home}/var/engines " in host["ExecStart"][0]  # as shared.environment.var_dir
+    assert host["StateDirectory"] == [Path(home).name]  # writable: an engine has a cache in its folder
+    families = {"AF_UNIX", "AF_INET", "AF_INET6", "AF_NETLINK"}  # gloo fails without the last: it lists addresses
+    assert set(host["RestrictAddressFamilies"][0].split()) == families
 
 
 def test_nginx_upstreams_are_the_instances_of_the_target():

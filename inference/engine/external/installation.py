@@ -81,8 +81,8 @@ def install_engine(name: str, engines: Path, echo: Echo) -> Path:
         return folder
     if not kind.packages:
         raise InstallationFailed(
-            f"{name} has no package for this kind of machine. Make a virtual environment in {folder}, install {name} "
-            f"there, and write an empty {RECORD} into it."
+            f"Stoa has tested no version of {name} and installs none. Install one by hand: make a virtual environment "
+            f"in {folder}, install {name} there, and write an empty {RECORD} into it."
         )
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700, parents=True)

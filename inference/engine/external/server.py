@@ -7,9 +7,11 @@ import secrets
 import socket
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 import httpx2
 
@@ -23,8 +25,13 @@ ENGINES_WITH_SOCKETS = ("vllm", "llama.cpp")
 READY_SECONDS = 600.0
 POLL_SECONDS = 0.2
 HEALTH_TIMEOUT_SECONDS = 20.0
+MAX_LINE_BYTES = 64 * 1024  # of a server's output; a longer one is copied in parts
+OUTPUT_SECONDS = 2.0  # for the rest of the output of a server that has ended
 # A server gets these of our environment alone, so no secret of ours.
-PASSED_VARIABLES = ("PATH", "LANG", "TMPDIR", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LD_LIBRARY_PATH")
+THREADS_VARIABLE = "OMP_NUM_THREADS"  # the host's, or a replica's part of the cores
+PASSED_VARIABLES = (
+    "PATH", "LANG", "TMPDIR", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "LD_LIBRARY_PATH", THREADS_VARIABLE,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +94,8 @@ class ServerPlan:
     def environment(self) -> dict[str, str]:
         """Return the server's environment."""
         passed = {name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ}
+        if self.kind.name == "llama.cpp" and THREADS_VARIABLE in passed:
+            passed["LLAMA_ARG_THREADS"] = passed[THREADS_VARIABLE]  # it does not read the other one
         cache = str(self.folder / "cache")
         return passed | {
             "HOME": cache,
@@ -101,7 +110,10 @@ class ServerPlan:
 
 
 class EngineServer:
-    """A running server. Its output goes to this process's stderr, which the host copies to its log."""
+    """A running server. Its output goes to this process's stderr, which the host copies to its log.
+
+    The key is replaced there: SGLang writes all its arguments at its start.
+    """
 
     def __init__(self, plan: ServerPlan) -> None:
         self.plan = plan
@@ -122,10 +134,14 @@ class EngineServer:
         self._process = subprocess.Popen(  # noqa: S603
             [sys.executable, "-I", "-S", supervisor.__file__, *plan.command()],
             stdin=subprocess.PIPE,
-            stdout=sys.stderr.fileno(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             env=plan.environment(),
             cwd=plan.folder,
         )
+        assert self._process.stdout is not None
+        self._output = threading.Thread(target=_copy_output, args=(self._process.stdout, plan.key), daemon=True)
+        self._output.start()
 
     @property
     def exit_status(self) -> int | None:
@@ -136,6 +152,7 @@ class EngineServer:
         name, deadline = self.plan.kind.name, time.monotonic() + READY_SECONDS
         while time.monotonic() < deadline:
             if self.exit_status is not None:
+                await self.wait_ended()
                 raise ModelLoadFailed(f"{name} ended with status {self.exit_status} while it started; see the log.")
             if await self.is_healthy():
                 return
@@ -159,8 +176,8 @@ class EngineServer:
                 await loop.create_connection(lambda: stream, "127.0.0.1", plan.port)
 
     async def wait_ended(self) -> int:
-        """Wait until the server has ended, and return its exit status."""
-        return await asyncio.get_running_loop().run_in_executor(None, self._process.wait)
+        """Wait until the server has ended and its output is copied, and return its exit status."""
+        return await asyncio.to_thread(self._wait)
 
     def close(self) -> None:
         """End the server with every process that it has started."""
@@ -168,9 +185,21 @@ class EngineServer:
         with contextlib.suppress(OSError):
             self._process.stdin.write(supervisor.TERMINATE)
             self._process.stdin.close()
-        self._process.wait()
+        self._wait()
         for file in (self.plan.socket, self.plan.config_file):
             file.unlink(missing_ok=True)
+
+    def _wait(self) -> int:
+        status = self._process.wait()
+        self._output.join(OUTPUT_SECONDS)
+        return status
+
+
+def _copy_output(source: IO[bytes], key: str) -> None:
+    """Copy a server's output to stderr, without its key."""
+    with source, contextlib.suppress(OSError):
+        while line := source.readline(MAX_LINE_BYTES):
+            os.write(2, line.replace(key.encode(), b"[key]"))
 
 
 def free_port() -> int:

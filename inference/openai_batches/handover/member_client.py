@@ -79,6 +79,10 @@ class MemberClient:
         self._client = client
         self._before_call = before_call
 
+    @property
+    def api_key(self) -> str:
+        return self._model.api_key
+
     def upload(self, content: IO[bytes], size: int) -> str:
         """Upload a file in parts and return its id."""
         announced: dict[str, Any] = {"bytes": size, "filename": "batch.jsonl", "mime_type": "application/jsonl"}
@@ -171,13 +175,10 @@ class MemberClient:
             response.close()
 
     def _refusal(self, status: int, body: bytes) -> str:
-        """Return the reason of a refusal, without the key, which a server may quote."""
+        """Return the reason of a refusal."""
         if status in (401, 403):
             return unavailable_reason(status)
-        message = parse_error(body).message or "no reason."
-        if self._model.api_key:
-            message = message.replace(self._model.api_key, "[key]")
-        return f"It answers {status}: {message}".replace("\x00", "\ufffd")  # PostgreSQL refuses NUL
+        return f"It answers {status}: {parse_error(body, api_key=self.api_key).message or 'no reason.'}"
 
 
 def _read(response: httpx2.Response) -> bytes:

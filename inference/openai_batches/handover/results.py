@@ -81,13 +81,15 @@ _bodies = msgspec.json.Decoder(dict[str, Raw])
 
 
 def record_results(
-    job: Batch, chunks: Iterable[bytes], *, clock: Callable[[], datetime], on_recorded: Callable[[], None]
+    job: Batch, chunks: Iterable[bytes], *, api_key: str, clock: Callable[[], datetime], on_recorded: Callable[[], None]
 ) -> None:
     """Record the results of a file in pages, unless the batch ends meanwhile. on_recorded: called after new ones.
 
+    api_key: of the member, which its errors may quote.
+
     Raise TooManyLines for a file with far more lines than the batch has requests.
     """
-    outcomes = _outcomes(job, chunks)
+    outcomes = _outcomes(job, chunks, api_key)
     while page := dict(_page(outcomes)):
         count = record_elsewhere(batch_pk=job.pk, outcomes=page, now=clock())
         if count is None:
@@ -105,21 +107,22 @@ def _page(outcomes: Iterator[tuple[int, RequestOutcome]]) -> Iterator[tuple[int,
             return
 
 
-def _outcomes(job: Batch, chunks: Iterable[bytes]) -> Iterator[tuple[int, RequestOutcome]]:
+def _outcomes(job: Batch, chunks: Iterable[bytes], api_key: str) -> Iterator[tuple[int, RequestOutcome]]:
     """Yield the final outcomes of a file, each with the index of its request."""
     for _, line in read_lines(chunks, max_bytes=MAX_LINE_BYTES, max_lines=2 * job.total):
         if line is None:
             continue
         try:
             found = _lines.decode(line)
-            index, outcome = int(found.custom_id), _outcome(job, found.response) if found.response else None
+            index = int(found.custom_id)
+            outcome = _outcome(job, found.response, api_key) if found.response else None
         except (msgspec.DecodeError, RecursionError, ValueError):
             continue
         if outcome and 0 <= index < job.total:
             yield index, outcome
 
 
-def _outcome(job: Batch, response: _Response) -> RequestOutcome | None:
+def _outcome(job: Batch, response: _Response, api_key: str) -> RequestOutcome | None:
     """Return the final outcome of a response. Raise DecodeError if it has another form."""
     if response.status_code == 200:
         body = _bodies.decode(response.body)
@@ -135,7 +138,7 @@ def _outcome(job: Batch, response: _Response) -> RequestOutcome | None:
             completion_tokens=usage.completion_tokens or usage.output_tokens,
             cached_tokens=usage.cached,
         )
-    error = parse_error(bytes(response.body))
+    error = parse_error(bytes(response.body), api_key=api_key)
     if response.status_code not in (400, 422) or not error.message:
         return None
     is_too_long = str(error.code).lower() == CONTEXT_LENGTH_EXCEEDED

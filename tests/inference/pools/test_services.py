@@ -74,6 +74,44 @@ def test_a_change_without_a_key_keeps_the_stored_one_and_an_empty_key_removes_it
 
 
 @pytest.mark.parametrize(
+    "url", ["http://two.example/v1", "https://one.example/v1", "http://one.example:81/v1", "http://one.example.evil/v1"]
+)
+def test_a_stored_key_is_not_sent_to_another_server(url: str):
+    member = add()
+    member.base_url = url
+    with pytest.raises(ApiError, match="Enter the key of this server") as refused:
+        save_member(member=member, api_key=None, actor=None, now=timezone.now())
+    assert refused.value.problem.details == {"field": "api_key"}
+    assert PoolMember.objects.get().base_url == "http://one.example/v1"
+
+    save_member(member=member, api_key="another-key", actor=None, now=timezone.now())
+    assert cache.member_of(PoolMember.objects.get()).model.api_key == "another-key"
+
+
+def test_a_stored_key_stays_for_another_path_of_its_server_and_a_member_without_one_moves_freely():
+    member = add()
+    member.base_url = "http://ONE.example:80/other/v1"
+    save_member(member=member, api_key=None, actor=None, now=timezone.now())
+    assert cache.member_of(PoolMember.objects.get()).model.api_key == KEY
+
+    member.base_url = "http://two.example/v1"
+    save_member(member=member, api_key="", actor=None, now=timezone.now())
+    member.base_url = "http://three.example/v1"
+    save_member(member=member, api_key=None, actor=None, now=timezone.now())
+    assert PoolMember.objects.get().api_key == ""
+
+
+def test_a_key_that_was_changed_meanwhile_is_the_one_that_stays():
+    stale = add()
+    current = PoolMember.objects.get()
+    current.base_url = "http://two.example/v1"
+    save_member(member=current, api_key="another-key", actor=None, now=timezone.now())
+    stale.base_url = "http://two.example/v1"
+    save_member(member=stale, api_key=None, actor=None, now=timezone.now())
+    assert cache.member_of(PoolMember.objects.get()).model.api_key == "another-key"
+
+
+@pytest.mark.parametrize(
     ("change", "field"),
     [
         ({"model_id": "../big"}, "model_id"),

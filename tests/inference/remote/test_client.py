@@ -363,6 +363,20 @@ async def test_error_responses_become_engine_errors(
     assert server.url not in raised.value.message
 
 
+@pytest.mark.parametrize("status", [400, 413, 422, 429, 503, 504])
+async def test_an_error_is_quoted_without_the_key_that_it_names(status: int):
+    key = "sk-very-secret"
+    error = {"message": f"Key {key} may not.{'x' * 476}{key}", "param": key, "code": key}
+    async with (
+        scripted_server(status=status, answer={"error": error}) as server,
+        remote_client(server, api_key=key) as client,
+    ):
+        with pytest.raises(EngineError, match=r"It says: Key \[key\] may not") as raised:
+            await client.generate(chat_request())
+
+    assert "sk-" not in f"{raised.value.message} {raised.value.details}"
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [

@@ -18,6 +18,8 @@ from typing import Any
 KIND, ARGUMENTS = sys.argv[1], sys.argv[2:]
 FOLDER = Path.cwd()  # a model process starts the server in the engine's folder
 TOKEN_SECONDS = 0.003
+LEAKED_BYTES = 2**29
+LEAKED: list[bytes] = []
 
 
 def argument(name: str) -> str:
@@ -39,6 +41,8 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
+        if behaviour() == "leaks" and not LEAKED:
+            LEAKED.append(b"x" * LEAKED_BYTES)
         self._answer(503 if behaviour() in ("never ready", "unhealthy") else 200, b"{}")
 
     def do_POST(self) -> None:
@@ -153,6 +157,7 @@ class UnixServer(Server):
 
 def main() -> None:
     (FOLDER / "started.json").write_text(json.dumps({"arguments": ARGUMENTS, "environment": dict(os.environ)}))
+    print(f"ServerArgs(api_key={key()!r})", file=sys.stderr, flush=True)  # as SGLang does
     if behaviour() == "exits":
         print("there is no such model", file=sys.stderr)
         sys.exit(3)

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -33,6 +34,8 @@ from inference.engine import (
     Tool,
 )
 from inference.engine.external import ENGINE_KINDS
+from inference.engine.external.kinds import ENGINES_VARIABLE
+from inference.engine.processors import physical_cores
 from tests.inference.engine import tiny_models
 from tests.inference.engine.adapters import save_adapter
 from tests.inference.engine.gguf_files import save_gguf
@@ -41,6 +44,7 @@ from tests.inference.engine.processes import (
     eventually,
     eventually_idle,
     eventually_in_state,
+    process_exists,
     processes_with,
     read,
     running_host,
@@ -128,6 +132,18 @@ def start_host(engines: Path, run_dir: Path) -> subprocess.Popen[str]:
     return start_program(program, "--run-dir", str(run_dir), "--engines-dir", str(engines))
 
 
+def start_impatient_host(engines: Path, run_dir: Path) -> subprocess.Popen[str]:
+    """Start a host whose model processes have the limits of impatient_loader."""
+    program = f"""
+import os, sys
+from pathlib import Path
+from inference.engine import run_host
+os.environ["{ENGINES_VARIABLE}"] = sys.argv[2]
+run_host(Path(sys.argv[1]), loader="tests.inference.engine.external.impatient_loader:load_model")
+"""
+    return start_program(program, str(run_dir), str(engines))
+
+
 async def load(host: RunningHost, engines: Engines, kind: str, *, model_id: str = "one", **options: Any) -> None:
     wanted = LoadOptions(engine=kind, context_size=100, **({"max_sequences": 4} | options))
     await host.commands.load(model_id, engines.model(kind), wanted)
@@ -172,6 +188,11 @@ async def test_every_engine_passes_one_contract(host: RunningHost, engines: Engi
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_engine_runs_in_several_replicas(host: RunningHost, engines: Engines, kind: str) -> None:
     await load(host, engines, kind, replicas=2)
+    threads = str(max(1, physical_cores() // 2))
+    environment = engines.started(kind)["environment"]
+    assert environment["OMP_NUM_THREADS"] == threads
+    assert environment.get("LLAMA_ARG_THREADS", threads) == threads
+    assert ("LLAMA_ARG_THREADS" in environment) == (kind == "llama.cpp")
     for number in range(2):
         generation = GenerationRequest(request_id="a", prompt="WARMLAMP", sampling=SamplingParams(max_tokens=4))
         assert text_of(await read(await host.engine.generate("one", generation, replica=number))) == "WARM"
@@ -208,6 +229,23 @@ async def test_a_server_gets_the_request_and_no_secret_of_ours(host: RunningHost
     assert state.report.engine == kind
     assert state.resident_bytes is not None
     assert state.resident_bytes > 10_000_000  # the server's processes count, too
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_key_of_a_server_is_in_no_log_and_no_error(
+    engines: Engines, capfd: pytest.CaptureFixture[str], kind: str
+) -> None:
+    with running_host(partial(start_host, engines.root)) as host:
+        await load(host, engines, kind)
+        engines.behave(kind, "exits")
+        for pid in fakes(engines):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        state = await eventually_in_state(host.commands, "one", ModelState.FAILED)
+    log = capfd.readouterr().err
+    assert log.count("ServerArgs") >= 2
+    assert "there is no such model" in log
+    assert {*re.findall(r"api_key='([^']*)'", f"{log} {state.error}")} == {"[key]"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -358,6 +396,33 @@ async def test_a_failed_server_is_started_again(host: RunningHost, engines: Engi
         await eventually(lambda: not Path(f"/proc/{before}").exists(), 10)
     await eventually_in_state(host.commands, "one", ModelState.LOADED)
     assert text_of(await generate(host, "AGAIN")) == "AGAIN"
+
+
+async def test_an_engine_that_leaks_is_ended_and_started_again(
+    engines: Engines, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with running_host(partial(start_impatient_host, engines.root)) as host:
+        await load(host, engines, "sglang")
+        before, servers = await host.pid("one"), fakes(engines)
+        await asyncio.sleep(1)  # some checks, and no leak
+        assert await host.pid("one") == before
+        engines.behave("sglang", "leaks")
+        await eventually(lambda: not process_exists(before), 20)
+        engines.behave("sglang", "")
+        await eventually(lambda: not {*servers} & {*fakes(engines)}, SERVER_ENDS_WITHIN)
+        await eventually(lambda: bool(fakes(engines)), 20)
+        await eventually_in_state(host.commands, "one", ModelState.LOADED)
+        assert text_of(await generate(host, "AGAIN")) == "AGAIN"
+    assert re.search(r"sglang takes \d+ bytes of memory, where \d+ were counted", capfd.readouterr().err)
+
+
+async def test_an_engine_that_never_gets_ready_fails_its_load(engines: Engines) -> None:
+    with running_host(partial(start_impatient_host, engines.root)) as host:
+        engines.behave("vllm", "never ready")
+        with pytest.raises(ModelLoadFailed, match="vllm was not ready after 2 s; see the log"):
+            await load(host, engines, "vllm")
+        assert (await eventually_in_state(host.commands, "one", ModelState.FAILED)).pid is None
+        await eventually(lambda: not fakes(engines), SERVER_ENDS_WITHIN)
 
 
 async def test_unloading_and_kill_9_leave_no_process(engines: Engines) -> None:
