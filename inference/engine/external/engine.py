@@ -17,7 +17,7 @@ import uvloop
 from inference.engine.errors import EngineOverloaded, InferenceFailed, InvalidRequest
 from inference.engine.external.dialects import InvalidEvent, Prompt, StreamEvent, dialect_of
 from inference.engine.external.event_stream import EventStream
-from inference.engine.external.kinds import STOA
+from inference.engine.external.kinds import ENGINE_KINDS, STOA
 from inference.engine.external.server import EngineServer, ServerPlan
 from inference.engine.model_status import EngineStats
 from inference.engine.outputs import FinishReason, GenerationOutput, ScoringResult, TokenizationResult, Usage
@@ -156,17 +156,21 @@ class ExternalEngine:
         if request.echo or request.prompt_only:
             raise self._unsupported("`echo`", "echo")
         if constraint and constraint.kind not in self.kind.constraints:
-            raise self._unsupported(f"structured output of the kind {constraint.kind}", constraint.parameter)
+            able = [kind.name for kind in ENGINE_KINDS.values() if constraint.kind in kind.constraints]
+            raise self._unsupported(f"structured output of the kind {constraint.kind}", constraint.parameter, *able)
         if request.sampling.min_tokens and not self.kind.has_min_tokens:
-            raise self._unsupported("`min_tokens`", "min_tokens")
+            able = [kind.name for kind in ENGINE_KINDS.values() if kind.has_min_tokens]
+            raise self._unsupported("`min_tokens`", "min_tokens", *able)
         if request.tools and not request.parallel_tool_calls:
             raise self._unsupported("limit of tool calls", "parallel_tool_calls")
         if request.tools and request.tool_choice not in ("auto", "none"):
             raise self._unsupported("a `tool_choice` other than auto and none", "tool_choice")
 
-    def _unsupported(self, what: str, parameter: str | None) -> InvalidRequest:
+    def _unsupported(self, what: str, parameter: str | None, *able: str) -> InvalidRequest:
+        """Return the error for what this engine does not have. able: other engines that do, beside ours."""
+        engines = " or ".join([STOA, *able])
         return InvalidRequest(
-            f"This model runs on {self.kind.name}, which has no {what} here. Load it with `engine` {STOA}.",
+            f"This model runs on {self.kind.name}, which has no {what} here. Load it with `engine` {engines}.",
             parameter=parameter,
         )
 

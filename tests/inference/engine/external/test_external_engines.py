@@ -266,6 +266,15 @@ async def test_structured_output_reaches_the_engine_or_names_the_one_that_can(
             await generate(host, "x", **fields)
 
 
+async def test_an_engine_without_structures_names_those_that_have_them(host: RunningHost, engines: Engines) -> None:
+    await load(host, engines, "llama.cpp")
+    pattern = OutputConstraint("regex", "a+")  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequest, match="Load it with `engine` stoa or vllm or sglang"):
+        await generate(host, "x", sampling={"constraint": pattern})
+    with pytest.raises(InvalidRequest, match=r"`min_tokens` here\. Load it with `engine` stoa or vllm or sglang"):
+        await generate(host, "x", sampling={"min_tokens": 3})
+
+
 async def test_a_load_says_what_is_wrong(
     host: RunningHost, engines: Engines, encoder_folder: Path, tmp_path: Path
 ) -> None:
