@@ -68,7 +68,7 @@ def test_resuming_the_stream_of_a_queued_response_leaves_it_to_the_workers(user:
     assert [one.row.pk for one in claim()] == [row.pk]
 
 
-def test_p5_a_conversation_and_their_number_have_maxima(user: User, monkeypatch: pytest.MonkeyPatch):
+def test_n4_p5_a_conversation_and_their_number_have_maxima(user: User, monkeypatch: pytest.MonkeyPatch):
     now, item = timezone.now(), MessageItem(role="user", content="x" * 400)
     monkeypatch.setattr(context, "MAX_CONVERSATION_LENGTH", 1000)
     monkeypatch.setattr(conversations, "MAX_CONVERSATIONS", 2)

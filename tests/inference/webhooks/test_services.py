@@ -140,7 +140,7 @@ def unknown(host: str, port: int, **kind: Any) -> Any:
     raise OSError(-3, "Temporary failure in name resolution")
 
 
-def test_a_user_has_at_most_twenty_endpoints(user: User):
+def test_n4_a_user_has_at_most_twenty_endpoints(user: User):
     for number in range(services.MAX_ENDPOINTS_PER_USER):
         create_endpoint_at(user, f"{PUBLIC}/{number}")
     prepare(user)
