@@ -22,12 +22,13 @@ from shared.fair_slots import FairSlots, SlotsFull
 
 MAX_QUERY_SECONDS = 3.0
 MAX_CONCURRENT_SEARCHES = 4  # per process, whose pool has ten connections
+MAX_WAITING_SEARCHES = 100  # of a client
 MAX_UNLIMITED_OFFSET = 10_000  # the rows before a page are read as well
 PROGRESS_INSTRUCTIONS = 20_000  # SQLite instructions between checks: some hundred checks a second
 _MAX_WAIT_SECONDS = 0.5  # maximum wait for another search to end
 
 _give_up_at = ContextVar("give_up_at", default=math.inf)  # of the innermost block, on SQLite
-_slots = FairSlots(MAX_CONCURRENT_SEARCHES, max_waiting_per_user=MAX_CONCURRENT_SEARCHES)
+_slots = FairSlots(MAX_CONCURRENT_SEARCHES, max_waiting_per_user=MAX_WAITING_SEARCHES)
 
 
 @contextmanager
