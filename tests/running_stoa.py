@@ -17,6 +17,12 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parent.parent
 COMPILED_DIR = CHECKOUT / "var" / "compiled"  # compiled once for all tests
 START_TIMEOUT_SECONDS = 300
+# One user and its API key send the requests of all tests that share a demo: on a fast machine over 600 a minute.
+SHARED_LIMITS = {
+    "STOA_REQUESTS_PER_MINUTE": "10000",
+    "STOA_KEY_REQUESTS_PER_MINUTE": "10000",
+    "STOA_USER_REQUESTS_PER_MINUTE": "10000",
+}
 
 
 @dataclass
@@ -97,6 +103,6 @@ def stop_stoa(stoa: RunningStoa, number: signal.Signals = signal.SIGTERM) -> lis
 @pytest.fixture(scope="session")
 def stoa(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStoa]:
     """One demo for all tests that neither stop nor break it."""
-    running = start_stoa(tmp_path_factory.mktemp("stoa"))
+    running = start_stoa(tmp_path_factory.mktemp("stoa"), **SHARED_LIMITS)
     yield running
     assert stop_stoa(running) == []
