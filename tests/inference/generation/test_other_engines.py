@@ -82,6 +82,12 @@ def served() -> Iterator[Served]:
             yield Served(stoa, engines)
 
 
+@pytest.fixture(scope="module")
+def worker(served: Served) -> Iterator[workers.RunningWorker]:
+    with workers.running_worker(served.stoa) as worker:
+        yield worker
+
+
 class Answer(NamedTuple):
     text: str
     finish_reason: str
@@ -265,6 +271,25 @@ def test_choices_stop_sequences_and_log_probabilities(served: Served, kind: str)
     content = ranked.json()["choices"][0]["logprobs"]["content"]
     assert "".join(one["token"] for one in content) == ANSWER
     assert {(one["logprob"], len(one["top_logprobs"])) for one in content} == {(-0.5, 1)}
+    legacy = served.post("/v1/completions", kind, {"prompt": ["HELLO", "HI"], "n": 2, "logprobs": 1}).json()
+    assert [(one["index"], one["text"]) for one in legacy["choices"]] == [(place, ANSWER) for place in range(4)]
+    assert {"".join(one["logprobs"]["tokens"]) for one in legacy["choices"]} == {ANSWER}
+    assert legacy["usage"]["completion_tokens"] == 4 * tokens
+
+
+@each_kind
+def test_a_stored_response_is_continued_in_the_background(served: Served, worker: workers.RunningWorker, kind: str):
+    tokens = served.say(kind, ANSWER)
+    first = served.post("/v1/responses", kind, {"input": "HELLO"}).json()
+    body = {"input": "MORE", "previous_response_id": first["id"], "background": True}
+    queued = served.post("/v1/responses", kind, body).json()
+    deadline = time.monotonic() + 60
+    while (now := served.stoa.get(f"/v1/responses/{queued['id']}").json())["status"] in ("queued", "in_progress"):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert now["status"] == "completed"
+    assert response_answer(now) == (ANSWER, "stop", served.prompt_tokens(kind), tokens, CACHED_TOKENS)
+    assert now["usage"]["input_tokens"] > first["usage"]["input_tokens"]
 
 
 @each_kind
@@ -453,6 +478,38 @@ async def test_a_client_that_hangs_up_frees_its_place(served: Served, kind: str,
 
 
 @each_kind
+@pytest.mark.parametrize("path", ["/inference", "/v1/chat/completions"])
+async def test_a_client_that_waits_no_longer_frees_its_place(served: Served, kind: str, path: str):
+    served.engines.behave(kind, "talks")
+    before, asked = served.engines.hang_ups(kind), len(served.engines.requests(kind))
+    prompt = {"prompt": "HELLO"} if path == "/inference" else {"messages": MESSAGES}
+    body = {"model": f"on-{kind}", "max_tokens": 900} | prompt
+    async with served.stoa.client() as client:
+        waiting = asyncio.create_task(client.post(path, json=body))
+        await eventually(lambda: len(served.engines.requests(kind)) == asked + 1)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    await eventually(lambda: served.engines.hang_ups(kind) == before + 1)
+
+
+@each_kind
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_a_websocket_that_cancels_or_closes_frees_its_place(served: Served, kind: str, leaves: bool):
+    served.engines.behave(kind, "talks")
+    before = served.engines.hang_ups(kind)
+    message = {"type": "inference", "id": "a", "model": f"on-{kind}", "prompt": "HELLO", "max_tokens": 900}
+    async with authenticated_websocket(served.stoa) as client:
+        await send_messages(client, message)
+        await receive_until(client, "token")
+        if not leaves:
+            await send_messages(client, {"type": "cancel", "id": "a"})
+            end = (await receive_until(client, "complete", "error"))[-1]
+            assert end["finish_reason"] == "cancelled"
+    await eventually(lambda: served.engines.hang_ups(kind) == before + 1)
+
+
+@each_kind
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -472,12 +529,6 @@ def test_an_answer_that_breaks_off_is_an_error_and_no_text(served: Served, kind:
     streamed = served.post("/inference/stream" if path == "/inference" else path, kind, body | {"stream": True})
     assert "without its last token" in streamed.text
     assert "[DONE]" not in streamed.text
-
-
-@pytest.fixture(scope="module")
-def worker(served: Served) -> Iterator[workers.RunningWorker]:
-    with workers.running_worker(served.stoa) as worker:
-        yield worker
 
 
 @each_kind
