@@ -1,14 +1,25 @@
 """The Kubernetes manifests: each object, and their references to each other."""
 
+import tomllib
+from ipaddress import ip_address, ip_network
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
 
-from tests.deploy.manifests import DEPLOY, FORCED_CLOSE_SECONDS, drain_seconds, image_environment, kubernetes
+from commerce.attachments.uploads.antivirus import DEFAULT_PORT as CLAMAV_PORT
+from tests.deploy.manifests import (
+    DEPLOY,
+    FORCED_CLOSE_SECONDS,
+    REPOSITORY,
+    drain_seconds,
+    image_environment,
+    kubernetes,
+)
 
 OBJECTS = kubernetes()
-INTERNET = "0.0.0.0/0"
+KUBERNETES_VERSIONS = ("1.30", "1.37")  # the oldest that kustomization.yaml names, and the newest with a schema
 
 
 def of_kind(kind: str) -> dict[str, dict[str, Any]]:
@@ -32,10 +43,20 @@ def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
     )
 
 
+@pytest.mark.parametrize("version", KUBERNETES_VERSIONS)
 @pytest.mark.parametrize("one", OBJECTS, ids=lambda one: f"{one['kind']}-{one['metadata']['name']}")
-def test_every_object_is_valid(one: dict[str, Any]):
+def test_every_rendered_object_is_valid(one: dict[str, Any], version: str):
     kubernetes_validate = pytest.importorskip("kubernetes_validate")
-    kubernetes_validate.validate(one, "1.30", strict=True)
+    kubernetes_validate.validate(one, version, strict=True)
+
+
+def test_objects_are_rendered_with_the_namespace_the_label_and_the_version():
+    assert {one["metadata"]["namespace"] for one in OBJECTS} == {"stoa"}
+    without_label = [one["kind"] for one in OBJECTS if "labels" not in one["metadata"]]
+    assert without_label == ["Job"]
+    version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
+    images = {container["image"] for pod in PODS.values() for container in containers(pod).values()}
+    assert images == {f"stoa/commerce:{version}", f"stoa/inference:{version}", f"stoa/model-host:{version}-cpu"}
 
 
 @pytest.mark.parametrize("name", PODS)
@@ -125,22 +146,93 @@ def test_autoscalers_use_the_metrics_of_the_adapter():
     ]
 
 
-def test_only_the_webhook_sender_may_reach_the_internet():
-    policies = of_kind("NetworkPolicy")
-    assert policies["nothing"]["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
-    internet_policies = {
-        name
-        for name, one in policies.items()
-        for rule in one["spec"].get("egress", [])
-        for to in rule["to"]
-        if to.get("ipBlock", {}).get("cidr") == INTERNET
+SHOP = {"commerce-web", "commerce-worker"}
+MODEL_SERVER = {"inference-web", "inference-worker"}
+WORKERS = {"commerce-worker", "inference-worker"}
+ALL = SHOP | MODEL_SERVER
+INTERNET, PRIVATE, CLOUD_METADATA = "203.0.113.7", "10.77.0.13", "169.254.169.254"
+S3_PORT = urlsplit(of_kind("ConfigMap")["stoa"]["data"]["STOA_S3_ENDPOINT"]).port
+EGRESS: list[tuple[str, int | None, set[str]]] = [
+    # destination: an address or a namespace; port; the deployments whose pods may connect
+    ("kube-system", 53, {*ALL, "migrate"}),
+    (PRIVATE, 5432, {*ALL, "migrate"}),
+    (PRIVATE, 6379, {*ALL, "migrate"}),  # Redis
+    (PRIVATE, 5672, {*ALL, "migrate"}),  # RabbitMQ
+    (PRIVATE, 4318, {*ALL, "migrate"}),  # a collector of traces
+    (PRIVATE, S3_PORT, {*ALL, "migrate"}),
+    (PRIVATE, 465, SHOP),
+    (PRIVATE, 587, SHOP),
+    (PRIVATE, CLAMAV_PORT, SHOP),
+    ("ingress", 443, ALL),  # STOA_DESCRIPTIONS_BASE_URL, STOA_SHOP_URL, and pool members behind the ingress
+    *((PRIVATE, port, MODEL_SERVER) for port in (443, 8000, 8001, 8080, 11434, 30000)),  # members of pools
+    ("models", 8000, MODEL_SERVER),
+    (INTERNET, 80, WORKERS),  # webhooks
+    (INTERNET, 443, WORKERS),
+    (INTERNET, 25, set()),
+    (INTERNET, 8000, set()),
+    (PRIVATE, 80, set()),
+    (PRIVATE, 22, set()),
+    ("172.16.0.1", 80, set()),
+    ("192.168.0.1", 443, set()),
+    ("127.0.0.1", 80, set()),
+    (CLOUD_METADATA, 80, set()),
+    ("default", 443, set()),
+]
+
+
+def matches(peer: dict[str, Any], place: str) -> bool:
+    """Return whether a rule's peer includes this address or namespace."""
+    assert peer.keys() in ({"ipBlock"}, {"namespaceSelector"})  # those of our policies
+    if "namespaceSelector" in peer:
+        return selects(peer["namespaceSelector"], {"kubernetes.io/metadata.name": place})
+    if not place[0].isdigit():
+        return False
+    networks = [peer["ipBlock"]["cidr"], *peer["ipBlock"].get("except", [])]
+    includes, *excludes = (ip_address(place) in ip_network(network) for network in networks)
+    return includes and not any(excludes)
+
+
+def permitted(direction: str, peers: str, place: str, port: int | str | None) -> set[str]:
+    """Return the deployments and jobs whose pods may connect to the place, or be connected to from it."""
+    labels = {
+        name: one["spec"]["template"]["metadata"]["labels"] for name, one in (DEPLOYMENTS | of_kind("Job")).items()
     }
-    assert internet_policies == {"webhooks-leave"}
-    rule = policies["webhooks-leave"]["spec"]["egress"][0]
-    assert [port["port"] for port in rule["ports"]] == [80, 443]
-    assert {"10.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16"} <= set(
-        rule["to"][0]["ipBlock"]["except"]
-    )
-    labels = {name: one["spec"]["template"]["metadata"]["labels"] for name, one in DEPLOYMENTS.items()}
-    selector = policies["webhooks-leave"]["spec"]["podSelector"]
-    assert [name for name in labels if selects(selector, labels[name])] == ["inference-worker"]
+    found = set()
+    for policy in (one["spec"] for one in of_kind("NetworkPolicy").values()):
+        for rule in policy.get(direction, []):
+            if "ports" in rule and port not in [one["port"] for one in rule["ports"]]:
+                continue
+            if any(matches(peer, place) for peer in rule[peers]):
+                found |= {name for name in labels if selects(policy["podSelector"], labels[name])}
+    return found
+
+
+def test_nothing_is_permitted_without_a_rule():
+    assert of_kind("NetworkPolicy")["nothing"]["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    for one in of_kind("NetworkPolicy").values():  # a direction without a type has no effect
+        directions = {direction for direction in ("ingress", "egress") if direction in one["spec"]}
+        assert directions <= {kind.lower() for kind in one["spec"]["policyTypes"]}
+
+
+@pytest.mark.parametrize(("place", "port", "expected"), EGRESS)
+def test_pods_reach_what_they_use_and_nothing_else(place: str, port: int, expected: set[str]):
+    assert permitted("egress", "to", place, port) == expected
+
+
+def test_only_workers_reach_the_internet():
+    everywhere = [
+        name
+        for name, one in of_kind("NetworkPolicy").items()
+        for rule in one["spec"].get("egress", [])
+        for peer in rule["to"]
+        if matches(peer, INTERNET)
+    ]
+    assert everywhere == ["webhooks-leave"]
+    assert permitted("egress", "to", INTERNET, 443) == WORKERS
+
+
+def test_pods_are_reached_by_the_ingress_and_by_prometheus():
+    assert permitted("ingress", "from", "ingress", "http") == {"commerce-web", "inference-web"}
+    assert permitted("ingress", "from", "monitoring", "http") == {*ALL, "migrate"}
+    for place in ("default", "models", PRIVATE, INTERNET):
+        assert permitted("ingress", "from", place, "http") == set()

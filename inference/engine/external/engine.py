@@ -25,6 +25,7 @@ from inference.engine.process_memory import tree_bytes
 from inference.engine.prompt_limits import PromptLimits
 from inference.engine.requests import GenerationRequest, ScoringRequest, TokenizationRequest
 from inference.engine.sampling import SamplingParams
+from inference.engine.sampling.grammars import PARAMETERS
 from inference.engine.sampling.sampler import SampledToken
 from inference.engine.scheduling import AnswerProcessor, Generation, Scheduler, Sequence
 from inference.engine.scheduling.engine import TIMED_OUT, TIMEOUT_CODE, Emit
@@ -157,14 +158,15 @@ class ExternalEngine:
             raise self._unsupported("`echo`", "echo")
         if constraint and constraint.kind not in self.kind.constraints:
             able = [kind.name for kind in ENGINE_KINDS.values() if constraint.kind in kind.constraints]
-            raise self._unsupported(f"structured output of the kind {constraint.kind}", constraint.parameter, *able)
+            parameter = constraint.parameter or PARAMETERS[constraint.kind]
+            raise self._unsupported(f"structured output of the kind {constraint.kind}", parameter, *able)
         if request.sampling.min_tokens and not self.kind.has_min_tokens:
             able = [kind.name for kind in ENGINE_KINDS.values() if kind.has_min_tokens]
             raise self._unsupported("`min_tokens`", "min_tokens", *able)
         if request.tools and not request.parallel_tool_calls:
             raise self._unsupported("limit of tool calls", "parallel_tool_calls")
         if request.tools and request.tool_choice not in ("auto", "none"):
-            raise self._unsupported("a `tool_choice` other than auto and none", "tool_choice")
+            raise self._unsupported("`tool_choice` other than auto and none", "tool_choice")
 
     def _unsupported(self, what: str, parameter: str | None, *able: str) -> InvalidRequest:
         """Return the error for what this engine does not have. able: other engines that do, beside ours."""

@@ -77,7 +77,9 @@ class OutputProcessor:
 
     def process(self, sampled: SampledToken) -> GenerationOutput | None:
         """Return the output of the next token, or None while tokens are coalesced."""
-        output = self._process(sampled)
+        return self._coalesce(self._process(sampled))
+
+    def _coalesce(self, output: GenerationOutput) -> GenerationOutput | None:
         if self._coalesced is None:
             return output
         self._coalesced.append(output)
@@ -91,18 +93,24 @@ class OutputProcessor:
             self._logprobs.add(self._text.length, self._describe(sampled.token, sampled.logprob, sampled.top))
         start = self._text.length
         text, finish_reason = self._detokenize(sampled.token, complete=sampled.complete)
+        output = self._separate(self.tokens - 1, text, finish_reason)
+        if self._reasoning is not None:
+            self._count_reasoning(self._reasoning, start)
+        return output
+
+    def _separate(self, index: int, text: str, finish_reason: FinishReason | None) -> GenerationOutput:
+        """Return an output with the next text, its reasoning, tool calls and log probabilities."""
         reasoning, calls = "", ()  # type: tuple[str, tuple[ToolCallDelta, ...]]
         if self._reasoning is not None:
             text, reasoning = self._separate_reasoning(self._reasoning, text, finish_reason)
-            self._count_reasoning(self._reasoning, start)
         if self._tools is not None:
             text, calls, finish_reason = self._parse_tool_calls(self._tools, text, finish_reason)
         logprobs = () if self._logprobs is None else self._logprobs.release(self._text.released)
-        if self.tokens == 1:
+        if index == 0:
             text, logprobs = self._echo[0] + text, self._echo[1] + logprobs
         return GenerationOutput(
             request_id=self._request_id,
-            index=self.tokens - 1,
+            index=index,
             text=text,
             choice=self._choice,
             logprobs=logprobs,
@@ -138,7 +146,7 @@ class OutputProcessor:
         """Separate tool calls from text."""
         content, calls = tools.push(text)
         if reason is not None:
-            content += tools.finish()
+            content += tools.finish(is_cut=reason is FinishReason.LENGTH)
         if reason is FinishReason.STOP and tools.called:
             reason = FinishReason.TOOL_CALLS
         return content, calls, reason
@@ -170,13 +178,9 @@ class OutputProcessor:
 
     def finish_early(self) -> GenerationOutput:
         """Return the last output of a choice that has no token left before its limit."""
-        return GenerationOutput(
-            request_id=self._request_id,
-            index=self.tokens,
-            text=self._text.flush(),
-            choice=self._choice,
-            finish_reason=FinishReason.LENGTH,
-        )
+        output = self._coalesce(self._separate(self.tokens, self._text.flush(), FinishReason.LENGTH))
+        assert output is not None  # a last output is never held back
+        return output
 
     def abort(self, reason: FinishReason, error: str | None = None, error_code: str | None = None) -> GenerationOutput:
         """Return the last output of a cancelled or failed choice, which has no token."""

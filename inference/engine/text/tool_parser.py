@@ -42,12 +42,16 @@ class ToolParser:
             pass
         return content, tuple(deltas)
 
-    def finish(self) -> str:
-        """Return the content that is still buffered when the generation ends."""
-        if self._state is not _ParserState.TEXT:
-            return ""
+    def finish(self, *, is_cut: bool) -> str:
+        """Return the content that is still buffered when the generation ends.
+
+        is_cut: by a limit, before its end. Otherwise what has begun as the first call is none: without a grammar, a
+        model may write anything.
+        """
         content, self._buffer = self._buffer, ""
-        return content
+        if self._state is _ParserState.NAME and not self._calls and not is_cut:
+            return self._opening + content
+        return content if self._state is _ParserState.TEXT else ""
 
     def _read_content(self) -> str:
         start = self._buffer.find(self._opening) if self._may_follow_text or self._is_empty else -1

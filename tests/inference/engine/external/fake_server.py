@@ -1,9 +1,9 @@
 """A server with the documented routes of vLLM, llama.cpp and SGLang. It answers with the prompt's tokens, one by one.
 
-Run as a file: KIND and the engine's own arguments. The file `behaviour` beside it in the engine's folder names a fault.
+Run as a file: KIND and the engine's own arguments. The file `behaviour` in the engine's folder names a fault, or is
+`says` or `cut` and the token ids of an answer, which then ends by itself, or by a limit of the engine.
 """
 
-import contextlib
 import json
 import os
 import socket
@@ -58,12 +58,15 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         self.close_connection = True
-        with contextlib.suppress(BrokenPipeError):  # the client has left
+        try:
             for event in self._events(body):
                 data = event if isinstance(event, bytes) else json.dumps(event).encode()
                 self.wfile.write(b"data: " + data + b"\n\n")
                 self.wfile.flush()
                 time.sleep(TOKEN_SECONDS)
+        except (BrokenPipeError, ConnectionResetError):  # the client has left
+            with (FOLDER / "hang-ups").open("a") as log:
+                log.write("x")
 
     def _events(self, body: dict[str, Any]) -> Any:
         ids = body.get("input_ids") or body["prompt"]
@@ -85,15 +88,21 @@ class Handler(BaseHTTPRequestHandler):
             yield self._event(ids[0], body)
             yield from self._end("abort", len(ids))
             return
-        tokens = (ids * 1000)[:limit] if behaviour() == "talks" else ids[:limit]
+        tokens = self._answer_ids(ids)[:limit]
         if behaviour() == "joins characters":  # the first and the last token are a character, those between are one
             first, last = self._event(tokens[0], body), self._event(tokens[-1], body)
             yield from [first, self._event(tokens[-2], body) | {"content": "\N{WRAPPED PRESENT}"}, last]
             tokens = []
         for token in tokens:
             yield self._event(token, body)
-        ended = "length" if len(tokens) == limit else "stop"
+        ended = "length" if len(tokens) == limit or behaviour().startswith("cut [") else "stop"
         yield from self._end(ended, len(ids))
+
+    def _answer_ids(self, prompt: list[int]) -> list[int]:
+        said = behaviour().partition(" [")[2]
+        if said:
+            return list(json.loads(f"[{said}"))
+        return prompt * 1000 if behaviour() == "talks" else prompt
 
     def _event(self, token: int, body: dict[str, Any]) -> dict[str, Any]:
         if KIND == "llama.cpp":

@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
@@ -33,11 +32,11 @@ from inference.engine import (
     SamplingParams,
     Tool,
 )
-from inference.engine.external import ENGINE_KINDS
 from inference.engine.external.kinds import ENGINES_VARIABLE
 from inference.engine.processors import physical_cores
 from tests.inference.engine import tiny_models
 from tests.inference.engine.adapters import save_adapter
+from tests.inference.engine.external.fake_engines import KINDS, Engines, start_host
 from tests.inference.engine.gguf_files import save_gguf
 from tests.inference.engine.processes import (
     RunningHost,
@@ -51,39 +50,7 @@ from tests.inference.engine.processes import (
     start_program,
 )
 
-FAKE = Path(__file__).with_name("fake_server.py")
-EXECUTABLES = {"vllm": "python", "llama.cpp": "llama-server", "sglang": "python"}
-KINDS = tuple(ENGINE_KINDS)
 SERVER_ENDS_WITHIN = 5.0  # seconds after a kill -9 of the host
-
-
-class Engines:
-    """A folder of installed engines, each of which is the fake, and a model that they can load."""
-
-    def __init__(self, root: Path, model: Path, gguf: Path) -> None:
-        self.root, self._model, self._gguf = root, model, gguf
-        for kind in KINDS:
-            executable = self.folder(kind) / "bin" / EXECUTABLES[kind]
-            executable.parent.mkdir(parents=True)
-            executable.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE} {kind} "$@"\n')
-            executable.chmod(0o700)
-            (self.folder(kind) / "cache").mkdir()
-            (self.folder(kind) / "installed.json").write_text("{}")
-
-    def folder(self, kind: str) -> Path:
-        return self.root / f"{kind}-{ENGINE_KINDS[kind].version}"
-
-    def model(self, kind: str) -> Path:
-        return self._gguf if kind == "llama.cpp" else self._model
-
-    def behave(self, kind: str, behaviour: str) -> None:
-        (self.folder(kind) / "behaviour").write_text(behaviour)
-
-    def started(self, kind: str) -> Any:
-        return json.loads((self.folder(kind) / "started.json").read_text())
-
-    def requests(self, kind: str) -> list[Any]:
-        return [json.loads(line)["body"] for line in (self.folder(kind) / "requests.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -125,11 +92,6 @@ async def host(engines: Engines, shared_host: RunningHost) -> AsyncIterator[Runn
     await client.close()
     with contextlib.suppress(ModelNotLoaded):
         await shared_host.commands.unload("one", force=True)
-
-
-def start_host(engines: Path, run_dir: Path) -> subprocess.Popen[str]:
-    program = "from inference.engine.host.__main__ import main; main()"
-    return start_program(program, "--run-dir", str(run_dir), "--engines-dir", str(engines))
 
 
 def start_impatient_host(engines: Path, run_dir: Path) -> subprocess.Popen[str]:

@@ -220,7 +220,7 @@ def test_the_parser_gives_the_same_calls_for_any_pieces(name: str, size: int) ->
         piece, some = parser.push(whole[start : start + size])
         text += piece
         deltas += some
-    text += parser.finish()
+    text += parser.finish(is_cut=False)
     assert text == said
     assert [(call.name, call.arguments) for call in joined(deltas)] == wanted
     assert parser.called
@@ -231,8 +231,16 @@ def test_the_parser_gives_the_same_calls_for_any_pieces(name: str, size: int) ->
 def test_text_without_calls_is_returned_whole(form: ToolSyntax, text: str) -> None:
     parser = ToolParser(form)
     said = "".join(parser.push(letter)[0] for letter in text)
-    assert said + parser.finish() == text
+    assert said + parser.finish(is_cut=False) == text
     assert not parser.called
+
+
+@pytest.mark.parametrize("form", FORMS.values())
+def test_a_call_that_never_gets_its_arguments_is_text_unless_a_limit_cut_it(form: ToolSyntax) -> None:
+    text = f'{form.begin}{{"name": "weather"}}{form.end}'
+    for is_cut, expected in ((False, text), (True, "")):
+        parser = ToolParser(form)
+        assert "".join(parser.push(letter)[0] for letter in text) + parser.finish(is_cut=is_cut) == expected
 
 
 def test_a_tool_call_cut_by_max_tokens_is_returned_in_part() -> None:
