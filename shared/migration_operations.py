@@ -42,15 +42,18 @@ class RemoveIndexBesideWrites(RemoveIndexConcurrently):
         return state.apps.get_model(app_label, self.model_name), index
 
 
-class AddTextIndex(Operation):
-    """Make the index that `shared.api.lists.text_search.rows_with_words` reads. SQLite has none."""
+class AddPostgresqlIndex(Operation):
+    """Make an index on PostgreSQL alone, which no model declares.
+
+    definition: what follows the table's name in CREATE INDEX.
+    """
 
     reduces_to_sql = False
     reversible = True
     atomic = False
 
-    def __init__(self, table: str, column: str, name: str) -> None:
-        self.table, self.column, self.name = table, column, name
+    def __init__(self, table: str, definition: str, name: str) -> None:
+        self.table, self.definition, self.name = table, definition, name
 
     def state_forwards(self, app_label: str, state: Any) -> None:
         """Change nothing: no model declares the index."""
@@ -59,10 +62,7 @@ class AddTextIndex(Operation):
         if schema_editor.connection.vendor == "postgresql" and not _is_valid_index(schema_editor, self.name):
             with without_lock_timeout(schema_editor.connection):
                 schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {self.name}")
-                schema_editor.execute(
-                    f"CREATE INDEX CONCURRENTLY {self.name} ON {self.table} "
-                    f"USING gin (to_tsvector('simple', {self.column}))"
-                )
+                schema_editor.execute(f"CREATE INDEX CONCURRENTLY {self.name} ON {self.table} {self.definition}")
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
         if schema_editor.connection.vendor == "postgresql":
@@ -70,7 +70,14 @@ class AddTextIndex(Operation):
                 schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {self.name}")
 
     def describe(self) -> str:
-        return f"Make the text index {self.name}"
+        return f"Make the index {self.name}"
+
+
+class AddTextIndex(AddPostgresqlIndex):
+    """Make the index that `shared.api.lists.text_search.rows_with_words` reads. SQLite has none."""
+
+    def __init__(self, table: str, column: str, name: str) -> None:
+        super().__init__(table, f"USING gin (to_tsvector('simple', {column}))", name)
 
 
 def _add_index(schema_editor: Any, model: type[Model], index: Index) -> None:

@@ -7,8 +7,9 @@ from typing import Self
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Case, F, OuterRef, Prefetch, Q, Subquery, Value, When
-from django.db.models.functions import Cast, Coalesce
+from django.db.models import Case, F, Prefetch, Q, Value, When
+from django.db.models.functions import Cast, Coalesce, Least
+from django.db.models.lookups import LessThan
 
 from commerce.attachments.models import Attachment
 from commerce.attributes.models import AttributeValue
@@ -17,6 +18,12 @@ from shared.accounts.models import User
 from shared.api.slugs import SlugField, validate_slug
 
 LOW_STOCK_QUANTITY = 10  # a product with fewer pieces is low on stock
+# Of a product or one of its variations. Indexes have this expression.
+LOWEST_QUANTITY = Least(
+    Coalesce("lowest_variation_quantity", "quantity", output_field=models.IntegerField()),
+    "quantity",
+    output_field=models.IntegerField(),
+)
 MAX_CATEGORY_DEPTH = 4  # levels below a category at the top
 
 
@@ -106,11 +113,8 @@ class ProductQuerySet(models.QuerySet["Product"]):
 
     def low_stock(self) -> Self:
         """Return the products that are low on stock, or have a variation that is, the lowest quantity first."""
-        low_variations = Variation.objects.live().filter(quantity__lt=LOW_STOCK_QUANTITY)
-        of_product = low_variations.filter(product=OuterRef("pk")).order_by("quantity").values("quantity")[:1]
-        is_low = Q(quantity__lt=LOW_STOCK_QUANTITY) | Q(pk__in=low_variations.values("product"))
-        lowest = Coalesce(Subquery(of_product), "quantity")
-        return self.live().filter(is_low).order_by(lowest, "quantity", "pk")
+        is_low = LessThan(LOWEST_QUANTITY, LOW_STOCK_QUANTITY)
+        return self.live().filter(is_low).order_by(LOWEST_QUANTITY, "quantity", "pk")
 
     def unpublished(self) -> Self:
         """Return what is not published yet or no more."""
@@ -195,7 +199,8 @@ class Product(PricedItem):
     gallery = models.ManyToManyField(Attachment, blank=True, related_name="+")
     language = models.CharField(max_length=16, default="en")
 
-    # Written by `variations.refresh_derived_fields`, for variable products only.
+    # Written by `variations.refresh_derived_fields`, for variable products only; the quantity also by `stock`.
+    lowest_variation_quantity = models.IntegerField(null=True, editable=False)
     lowest_variation_price = models.PositiveBigIntegerField(null=True, editable=False)
     highest_variation_price = models.PositiveBigIntegerField(null=True, editable=False)
     min_price = models.GeneratedField(
@@ -247,12 +252,16 @@ class Product(PricedItem):
             models.Index(fields=["language", "status", "created_at", "id"], name="commerce_product_by_age"),
             models.Index(fields=["language", "status", "max_price", "id"], name="commerce_product_by_max_price"),
             models.Index(fields=["language", "status", "ratings", "id"], name="commerce_product_by_rating"),
+            models.Index(fields=["language", "status", "price", "id"], name="commerce_product_by_full_price"),
+            models.Index(fields=["language", "status", "sale_price", "id"], name="commerce_product_by_sale_price"),
+            models.Index(fields=["language", "status", "quantity", "id"], name="commerce_product_by_quantity"),
             models.Index(
                 fields=["shop", "status", "-id"],
                 condition=Q(deleted_at__isnull=True),
                 name="commerce_product_live_of_shop",
             ),
-            models.Index(fields=["shop", "quantity"], name="commerce_product_low_stock"),
+            models.Index(LOWEST_QUANTITY, "quantity", "id", name="commerce_product_lowest_stock"),
+            models.Index("shop", LOWEST_QUANTITY, "quantity", "id", name="commerce_product_stock_of_shop"),
             models.Index(fields=["status", "-id"], name="commerce_product_by_status"),
             # With the columns that filter the list of unpublished products, to count it without the table.
             models.Index(
@@ -337,13 +346,6 @@ class Variation(PricedItem):
             models.CheckConstraint(
                 condition=Q(sale_price__isnull=True) | Q(sale_price__lte=F("price")),
                 name="commerce_variation_sale_price_within_price",
-            ),
-        ]
-        indexes = [
-            models.Index(
-                fields=["quantity", "product"],
-                condition=Q(deleted_at__isnull=True),
-                name="commerce_variation_low_stock",
             ),
         ]
 

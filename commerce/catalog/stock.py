@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, OuterRef, Subquery
 
 from commerce.catalog.models import Product, Variation
 from shared.api.errors import ValidationFailed
+
+LOWEST_OF_VARIATIONS = Subquery(
+    Variation.objects.live().filter(product=OuterRef("pk")).order_by("quantity").values("quantity")[:1]
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +70,14 @@ def _take(key: tuple[int, int], quantity: int) -> bool:
     product_id, variation_id = key
     kind = Product.Kind.VARIABLE if variation_id else Product.Kind.SIMPLE
     products = Product.objects.live().filter(pk=product_id, product_type=kind, quantity__gte=quantity)
-    if not products.update(**_quantity_changes(-quantity)):
-        return False
     if not variation_id:
-        return True
+        return bool(products.update(**_quantity_changes(-quantity)))
+    if not list(products.select_for_update(no_key=True).values_list("pk")):
+        return False
     variations = Variation.objects.live().filter(pk=variation_id, product_id=product_id, quantity__gte=quantity)
-    return bool(variations.update(**_quantity_changes(-quantity)))
+    is_taken = bool(variations.update(**_quantity_changes(-quantity)))
+    products.update(**_quantity_changes(-quantity), lowest_variation_quantity=LOWEST_OF_VARIATIONS)
+    return is_taken
 
 
 def _return(key: tuple[int, int], quantity: int) -> None:
@@ -92,6 +98,8 @@ def _return(key: tuple[int, int], quantity: int) -> None:
         is_sellable = product.product_type == Product.Kind.SIMPLE
     if not is_sellable:
         del changes["quantity"]
+    if variation_id:
+        changes["lowest_variation_quantity"] = LOWEST_OF_VARIATIONS
     products.update(**changes)
 
 

@@ -91,10 +91,14 @@ def delete_value_links(*, product: Product) -> None:
 def refresh_derived_fields(*, product: Product) -> None:
     """Set the product's quantity and prices to those of its variations."""
     selling_price = Coalesce("sale_price", "price")
-    totals = product.variations.filter(deleted_at=None).aggregate(
-        quantity=Coalesce(Sum("quantity"), 0), lowest=Min(selling_price), highest=Max(selling_price)
+    totals = product.variations.live().aggregate(
+        lowest_quantity=Min("quantity"),
+        quantity=Coalesce(Sum("quantity"), 0),
+        lowest=Min(selling_price),
+        highest=Max(selling_price),
     )
     product.lowest_variation_price, product.highest_variation_price = totals["lowest"], totals["highest"]
+    product.lowest_variation_quantity = totals["lowest_quantity"]
     if product.product_type == Product.Kind.VARIABLE:
         product.quantity = totals["quantity"]
         product.price, product.sale_price = totals["lowest"] or 0, None

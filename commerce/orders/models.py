@@ -132,6 +132,7 @@ class Order(models.Model):
             models.Index(fields=["order_status", "id"], name="commerce_order_of_status"),
             models.Index(fields=["-created_at", "-id"], condition=Q(parent__isnull=True), name="commerce_order_newest"),
             models.Index(fields=["total", "id"], condition=Q(parent__isnull=True), name="commerce_order_by_total"),
+            models.Index(fields=["updated_at", "id"], condition=Q(parent__isnull=True), name="commerce_order_updated"),
         ]
         constraints = [
             models.CheckConstraint(
@@ -241,6 +242,8 @@ class Refund(models.Model):
         indexes = [
             models.Index(fields=["status", "-id"], name="commerce_refund_by_status"),
             models.Index(fields=["-created_at", "-id"], name="commerce_refund_newest"),
+            models.Index(fields=["updated_at", "id"], name="commerce_refund_updated"),
+            models.Index(fields=["amount", "id"], name="commerce_refund_by_amount"),
             models.Index(fields=["customer", "-id"], name="commerce_refund_of_customer"),
             models.Index(fields=["shop", "-id"], name="commerce_refund_of_shop"),
         ]

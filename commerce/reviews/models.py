@@ -100,6 +100,9 @@ class Review(Content):
             models.Index(
                 fields=["rating", "id"], condition=Q(deleted_at__isnull=True), name="commerce_review_by_rating"
             ),
+            models.Index(
+                fields=["updated_at", "id"], condition=Q(deleted_at__isnull=True), name="commerce_review_updated"
+            ),
             models.Index(fields=["-id"], condition=Q(deleted_at__isnull=False), name="commerce_review_deleted"),
         ]
 
@@ -126,6 +129,12 @@ class Question(Content):
             ),
             models.Index(
                 fields=["-created_at", "-id"], condition=Q(deleted_at__isnull=True), name="commerce_question_newest"
+            ),
+            models.Index(
+                fields=["updated_at", "id"], condition=Q(deleted_at__isnull=True), name="commerce_question_updated"
+            ),
+            models.Index(
+                fields=["answered_at", "id"], condition=Q(deleted_at__isnull=True), name="commerce_question_answered"
             ),
             models.Index(fields=["-id"], condition=Q(deleted_at__isnull=False), name="commerce_question_deleted"),
         ]

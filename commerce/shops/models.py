@@ -74,7 +74,12 @@ class Shop(models.Model):
 
     class Meta:
         ordering = ["id"]
-        indexes = [models.Index(fields=["id"], condition=Q(is_active=False), name="commerce_shop_inactive")]
+        indexes = [
+            models.Index(fields=["id"], condition=Q(is_active=False), name="commerce_shop_inactive"),
+            models.Index(fields=["created_at", "id"], name="commerce_shop_by_age"),
+            models.Index(fields=["updated_at", "id"], name="commerce_shop_updated"),
+            models.Index(fields=["orders_count", "id"], name="commerce_shop_by_orders"),
+        ]
 
     def __str__(self) -> str:
         return self.name

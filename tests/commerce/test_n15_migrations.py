@@ -14,14 +14,14 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations.base import Operation
 
-from shared.migration_operations import AddIndexBesideWrites, AddTextIndex, RemoveIndexBesideWrites
+from shared.migration_operations import AddIndexBesideWrites, AddPostgresqlIndex, RemoveIndexBesideWrites
 from tests.migrated_database import is_postgresql
 
 pytestmark = pytest.mark.django_db(transaction=True)
 only_postgresql = pytest.mark.skipif("not is_postgresql()", reason="SQLite has no locks of tables.")
 TABLE, APP = "commerce_descriptions_descriptiondraft", "commerce_descriptions"
 INDEX = "commerce_case_of_shop"
-RESTARTABLE = (AddIndexBesideWrites, AddTextIndex, RemoveIndexBesideWrites)
+RESTARTABLE = (AddIndexBesideWrites, AddPostgresqlIndex, RemoveIndexBesideWrites)
 
 
 @pytest.fixture

@@ -68,6 +68,7 @@ class AbuseReport(models.Model):
         ]
         indexes = [
             models.Index(fields=["status", "-created_at", "-id"], name="commerce_report_newest"),
+            models.Index(fields=["status", "updated_at", "id"], name="commerce_report_updated"),
             models.Index(fields=["model_type", "model_id"], name="commerce_report_of_content"),
             models.Index(fields=["reason", "status", "-created_at", "-id"], name="commerce_report_by_reason"),
         ]

@@ -17,10 +17,10 @@ MAX_ARRAY_LENGTH = 1000
 MAX_ARRAY_BYTES = 4 * 1024 * 1024
 SIZES_PER_QUERY = 250  # rows whose size is read at once
 TOTAL_HEADER = "X-Total-Count"
-# Counting costs as much as reading. Above the first number `total` is at most a minute old, and above the second one a
-# minimum; the next page is still found.
-MAX_FRESH_COUNT, MAX_EXACT_COUNT = 10_000, 100_000
-_counts = LocMemCache("counts", {"TIMEOUT": 60, "OPTIONS": {"MAX_ENTRIES": 1000}})  # in this process, by SQL
+# Counting costs as much as reading. Above the first number `total` is at most ten seconds old, and above the second one
+# a minimum; the next page is still found.
+MAX_FRESH_COUNT, MAX_EXACT_COUNT = 1_000, 100_000
+_counts = LocMemCache("counts", {"TIMEOUT": 10, "OPTIONS": {"MAX_ENTRIES": 1000}})  # in this process, by SQL
 PAGE_PARAMETER = {
     "name": "page",
     "in": "query",
@@ -70,7 +70,7 @@ PAGE_FIELDS: dict[str, Any] = {
     "to": _field("integer", "Position of the last row; null on an empty page.", 15, is_nullable=True),
     "total": _field(
         "integer",
-        f"Number of rows; at most a minute old above {MAX_FRESH_COUNT}, and a minimum above {MAX_EXACT_COUNT}.",
+        f"Number of rows; at most ten seconds old above {MAX_FRESH_COUNT}, and a minimum above {MAX_EXACT_COUNT}.",
         40,
     ),
 }

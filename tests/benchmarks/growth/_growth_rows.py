@@ -13,10 +13,12 @@ from commerce.addresses.models import Address
 from commerce.attachments.models import Attachment
 from commerce.attributes.models import Attribute, AttributeValue
 from commerce.catalog.models import Category, Product, ProductValue, Tag, Variation, VariationValue
+from commerce.catalog.stock import LOWEST_OF_VARIATIONS
 from commerce.descriptions.models import DescriptionDraft, DescriptionJob
 from commerce.moderation.models import AbuseReport, Appeal, Case, Decision, Notice, Sanction
 from commerce.orders.models import Order, OrderLine, Refund
 from commerce.reviews.models import Question, Review
+from commerce.reviews.services import MAX_QUESTIONS_PER_USER, MAX_REVIEWS_PER_USER
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from shared.accounts.models import SignIn, User
 from shared.webhooks.models import Delivery, Endpoint
@@ -62,9 +64,10 @@ def pick(ids: range, number: str = "n") -> str:
     return f"{ids.start} + {ids.step} * (({number}) % {len(ids)})"
 
 
-def share(ids: range, own: Any, number: str = "n") -> str:
-    """Return the expression of `own` for a tenth of the copies, and of one of the ids for the others."""
-    return f"CASE WHEN n % 10 = 0 THEN {own} ELSE {pick(ids, number)} END"
+def share(ids: range, own: Any, number: str = "n", most: int | None = None) -> str:
+    """Return the expression of `own` for a tenth, `most` at most, and of one of the ids for the other copies."""
+    condition = "n % 10 = 0" if most is None else f"n % 10 = 0 AND n < {10 * most}"
+    return f"CASE WHEN {condition} THEN {own} ELSE {pick(ids, number)} END"
 
 
 def one_in_ten(value: str, other: str) -> str:
@@ -146,6 +149,7 @@ class ShopRows:
         variations = copy(
             Variation.objects.all(), size // 10, product_id=product, quantity="n * 7 % 100", title="'T ' || n"
         )
+        Product.objects.filter(pk__in=self.products).update(lowest_variation_quantity=LOWEST_OF_VARIATIONS)
         copy(VariationValue.objects.all(), size // 10, variation_id=pick(variations), value_id=pick(values))
         with connection.cursor() as cursor:
             cursor.execute(INDEX_PRODUCTS)
@@ -178,7 +182,8 @@ class ShopRows:
     def _insert_contents(self) -> None:
         """Copy a review, a tenth of which are about the world's product, and a question."""
         product = f"CASE WHEN n % 10 = 1 THEN {self.own['product']} ELSE {pick(self.products)} END"
-        user = share(self.users, self.own["customer"], "n / 3")
+        most = min(MAX_REVIEWS_PER_USER, MAX_QUESTIONS_PER_USER) // 2
+        user = share(self.users, self.own["customer"], "n / 3", most)
         of = {"user_id": user, "product_id": product, "shop_id": self.of_shop}
         self.reviews = copy(
             Review.objects.filter(order=None), self.size, rating="1 + n / 10 % 5", deleted_at="null",

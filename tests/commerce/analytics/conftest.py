@@ -6,9 +6,16 @@ from datetime import UTC, datetime
 import pytest
 import time_machine
 
+from commerce.analytics.reports import products
 from tests.commerce.analytics.factories import Market, make_market
 
 NOW = datetime(2026, 3, 30, 10, 30, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_reused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count by category at each read, however slow the machine is."""
+    monkeypatch.setattr(products, "REUSE_RATIO", 0)
 
 
 @pytest.fixture

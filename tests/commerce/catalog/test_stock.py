@@ -35,6 +35,18 @@ class TestOneAtATime:
         return_stock(lines=[line(lamp, 2)])
         assert figures(lamp) == (4, 1)
 
+    def test_a_product_is_low_on_stock_while_one_of_its_variations_is(self, shop: Shop):
+        shirt = make_variable_product(shop, S=11, L=50)
+        small, large = shirt.variations.order_by("title").reverse()
+        make_product(shop, slug="chair", quantity=11)
+
+        take_stock(lines=[line(shirt, 30, large)])
+        assert not Product.objects.low_stock().exists()
+        take_stock(lines=[line(shirt, 2, small)])
+        assert list(Product.objects.low_stock()) == [shirt]
+        return_stock(lines=[line(shirt, 1, small)])
+        assert not Product.objects.low_stock().exists()
+
     def test_all_lines_are_taken_or_none(self, shop: Shop):
         lamp = make_product(shop, quantity=5)
         chair = make_product(shop, slug="chair", quantity=1)

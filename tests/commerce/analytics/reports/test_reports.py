@@ -9,6 +9,7 @@ import pytest
 from commerce.analytics.aggregation.batches import aggregate_ledger
 from commerce.analytics.dashboard.csv_export import csv_rows
 from commerce.analytics.dashboard.data import PeriodRow
+from commerce.analytics.reports import products
 from commerce.analytics.reports.date_ranges import DateRange, last_days
 from commerce.analytics.reports.products import CategoryCount, count_sales_by_category
 from commerce.analytics.reports.report import Report
@@ -71,6 +72,22 @@ def test_category_sales_can_be_limited_to_one_currency(market: Market, now: date
         ("Lamps", 1), ("Oak", 1),
     ]  # fmt: skip
     assert sales(None) == [("Oak", 2), ("Lamps", 1)]
+
+
+def test_sales_by_category_that_took_long_are_reused(market: Market, now: datetime, monkeypatch: pytest.MonkeyPatch):
+    def read(limit: int) -> list[CategoryCount]:
+        return count_sales_by_category(shop_ids=None, language="en", limit=limit)
+
+    monkeypatch.setattr(products, "REUSE_RATIO", 3600)
+    make_order(market.customers[0], market.products[:1], at=now)
+    assert read(5)
+    make_order(market.customers[0], market.products[:1], at=now)
+    assert read(5)[0].count == 2  # it did not take long
+
+    monkeypatch.setattr(products, "MIN_REUSED_SECONDS", 0)
+    assert read(5)[0].count == 2
+    make_order(market.customers[0], market.products[:1], at=now)
+    assert [read(limit)[0].count for limit in (5, 6)] == [2, 3]
 
 
 def test_an_owner_who_is_also_staff_elsewhere_reads_their_own_shops(market: Market, now: datetime):
