@@ -16,6 +16,19 @@ def resident_bytes(pid: int | None) -> int:
         return 0
 
 
+def tree_anonymous_bytes(pid: int | None) -> int:
+    """Return the resident bytes of a process tree that are no file's, which the system cannot get back."""
+    return sum(map(_anonymous_bytes, [pid, *(descendants(pid) if pid else [])]))
+
+
+def _anonymous_bytes(pid: int | None) -> int:
+    try:
+        _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
+    except (OSError, ValueError):
+        return 0
+    return max(0, int(resident) - int(shared)) * _PAGE_BYTES
+
+
 def tree_bytes(pid: int | None) -> int:
     """Return the resident bytes of a process and of all that it has started."""
     return sum(map(resident_bytes, [pid, *(descendants(pid) if pid else [])]))

@@ -43,6 +43,22 @@ def gpu_devices(gpus: Path = _GPUS) -> list[str]:
         return []
 
 
+def cgroup_folders(controller: str, cgroups: Path = _CGROUPS, own_cgroups: Path = _OWN_CGROUPS) -> list[Path]:
+    """Return the folders of this process's cgroups and of their parents, of versions 1 (of a controller) and 2."""
+    lines = ["0::/", f"0:{controller}:/"]  # the roots, which are a container's own
+    with contextlib.suppress(OSError):
+        lines += own_cgroups.read_text().splitlines()
+    folders = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        root = cgroups / controller if controllers else cgroups  # version 1 or 2
+        folder = root / path.lstrip("/")
+        folders += [each for each in (folder, *folder.parents) if each.is_relative_to(root)]
+    return folders
+
+
 def _siblings(topology: Path, processor: int) -> str:
     try:
         return (topology / f"cpu{processor}" / "topology" / "thread_siblings_list").read_text()
@@ -58,18 +74,7 @@ def _asked_threads() -> int:
 
 def _quota(cgroups: Path, own_cgroups: Path) -> int:
     """Return the processors of the smallest quota of this process's cgroups, rounded up; a huge number without one."""
-    lines = ["0::/", "0:cpu:/"]  # the roots, which are a container's own
-    with contextlib.suppress(OSError):
-        lines += own_cgroups.read_text().splitlines()
-    quotas = [_UNLIMITED]
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        root = cgroups / "cpu" if controllers else cgroups  # version 1 or 2
-        folder = root / path.lstrip("/")
-        quotas += [_folder_quota(each) for each in (folder, *folder.parents) if each.is_relative_to(root)]
-    return min(quotas)
+    return min(map(_folder_quota, cgroup_folders("cpu", cgroups, own_cgroups)))
 
 
 def _folder_quota(folder: Path) -> int:

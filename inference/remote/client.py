@@ -178,7 +178,7 @@ class RemoteClient:
         status = response.status_code
         if status in _OPERATOR_STATUSES or 300 <= status < 400:
             self.record_failure(model, unavailable_reason(status))
-        elif status >= 500 and not (status == 503 and "Retry-After" in response.headers):
+        elif status >= 500 and status != 503:  # 503, like 429, is the answer of a server that works and is full
             health.failed_requests += 1
             if health.is_on_trial:
                 self.record_failure(model, unavailable_reason(status))

@@ -3,7 +3,9 @@
 from inference.engine.external.installation import (
     EngineInstallation,
     InstallationFailed,
+    gpu_share,
     install_engine,
+    layer_share,
     list_engines,
 )
 from inference.engine.external.kinds import (
@@ -12,6 +14,7 @@ from inference.engine.external.kinds import (
     ENGINES_VARIABLE,
     SOCKET_VARIABLE,
     STOA,
+    EngineKind,
     cache_bytes,
     check_engine_options,
 )
@@ -23,9 +26,12 @@ __all__ = [
     "SOCKET_VARIABLE",
     "STOA",
     "EngineInstallation",
+    "EngineKind",
     "InstallationFailed",
     "cache_bytes",
     "check_engine_options",
+    "gpu_share",
     "install_engine",
+    "layer_share",
     "list_engines",
 ]

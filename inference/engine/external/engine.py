@@ -83,7 +83,10 @@ class ExternalEngine:
         self._server: EngineServer | None = None
         self.kind = plan.kind
         self.cache_bytes = plan.cache_bytes
-        self.loaded_bytes = 0  # of the server when it was ready
+        self.gpu_share = plan.gpu_share
+        self.gpu_weight_bytes = round(plan.weight_bytes * plan.gpu_share)
+        self.gpu_bytes = self.gpu_weight_bytes + round(plan.cache_bytes * plan.gpu_share)
+        self.loaded_bytes = 0  # of the server when it was ready, without the GPU's
 
     def launch(self) -> None:
         """Start the server, and wait until it is ready. Raise ModelLoadFailed."""
@@ -350,7 +353,7 @@ class ExternalEngine:
             if done:
                 return self._give_up(f"ended with status {ended.result()}")
             failures = 0 if await self._server.is_healthy() else failures + 1
-            used, counted = tree_bytes(os.getpid()), self.loaded_bytes + self.cache_bytes
+            used, counted = tree_bytes(os.getpid()), self.loaded_bytes + round(self.cache_bytes * (1 - self.gpu_share))
             if used > LEAK_FACTOR * counted + LEAK_BYTES:
                 return self._give_up(f"takes {used} bytes of memory, where {counted} were counted")
         self._give_up(f"did not answer {MAX_UNHEALTHY} health checks")

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from inference.engine.external.kinds import ENGINE_KINDS, STOA, EngineKind, engine_kind
+from inference.engine.processors import gpu_devices
 
 RECORD = "installed.json"  # written last: a folder without it is not complete
 LLAMA_CPP = "llama.cpp"
@@ -67,6 +68,32 @@ def installed_folder(engines: Path, kind: EngineKind) -> Path:
 def is_installed(engines: Path, kind: EngineKind) -> bool:
     """Return whether the engine is installed to its end."""
     return (installed_folder(engines, kind) / RECORD).exists()
+
+
+def gpu_share(engines: Path, kind: EngineKind, gpu_layers: int, layers: int) -> float:
+    """Return the part of weights and cache that an engine puts on GPUs, from 0 to 1.
+
+    The builds that Stoa installs compute on the CPU. One that an operator installed is taken for one for the GPU.
+    layers: of the model, 0 if unknown.
+    """
+    if kind.device == "cuda":
+        return 1.0
+    if is_installed_by_stoa(engines, kind):
+        return 0.0
+    return layer_share(gpu_layers, layers) if kind.name == LLAMA_CPP else float(bool(gpu_devices()))
+
+
+def layer_share(gpu_layers: int, layers: int) -> float:
+    """Return the part of a model that so many of its layers are, from 0 to 1. layers: 0 if unknown."""
+    return min(1.0, gpu_layers / max(1, layers))
+
+
+def is_installed_by_stoa(engines: Path, kind: EngineKind) -> bool:
+    """Return whether `install_engine` made the folder, whose record then names its packages."""
+    try:
+        return b'"packages"' in (installed_folder(engines, kind) / RECORD).read_bytes()
+    except OSError:
+        return False
 
 
 def install_engine(name: str, engines: Path, echo: Echo) -> Path:

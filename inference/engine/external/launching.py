@@ -6,7 +6,7 @@ from pathlib import Path
 
 from inference.engine.errors import InvalidRequest
 from inference.engine.external.engine import ExternalEngine
-from inference.engine.external.installation import LLAMA_CPP, installed_folder, is_installed
+from inference.engine.external.installation import LLAMA_CPP, gpu_share, installed_folder, is_installed
 from inference.engine.external.kinds import (
     ENGINES_VARIABLE,
     GGUF,
@@ -41,6 +41,7 @@ def launch_engine(
     kind, gguf = engine_kind(options.engine), find_gguf(path)
     engines = Path(os.environ.get(ENGINES_VARIABLE, "var/engines"))
     _check(kind, options, engines, GGUF if gguf else SAFETENSORS)
+    metadata = inspect_model(path)
     plan = ServerPlan(
         kind=kind,
         folder=installed_folder(engines, kind).absolute(),
@@ -49,11 +50,13 @@ def launch_engine(
         port=0 if kind.name in ENGINES_WITH_SOCKETS else free_port(),
         options=options,
         context_size=context_size,
+        weight_bytes=metadata.size_bytes,
         cache_bytes=cache_bytes(
             kind,
             dict(options.engine_options),
-            inspect_model(path).cache_values * context_size * options.max_sequences,
+            metadata.cache_values * context_size * options.max_sequences,
         ),
+        gpu_share=gpu_share(engines, kind, options.gpu_layers, metadata.layers),
     )
     engine = ExternalEngine(plan=plan, tokenizer=tokenizer, eos_ids=eos_ids, vocabulary=vocabulary, emit=emit)
     engine.launch()

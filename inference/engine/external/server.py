@@ -36,7 +36,12 @@ PASSED_VARIABLES = (
 
 @dataclass(frozen=True, kw_only=True)
 class ServerPlan:
-    """A server to run. folder: of the installed engine. socket: of the server, where it can listen on one."""
+    """A server to run.
+
+    folder: of the installed engine.
+    socket: of the server, where it can listen on one.
+    weight_bytes, cache_bytes: of the model, of which `gpu_share` is on GPUs.
+    """
 
     kind: EngineKind
     folder: Path
@@ -44,7 +49,9 @@ class ServerPlan:
     socket: Path
     options: LoadOptions
     context_size: int
+    weight_bytes: int
     cache_bytes: int
+    gpu_share: float
     key: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     port: int = 0
 

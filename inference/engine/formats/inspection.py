@@ -53,6 +53,7 @@ class ModelMetadata(msgspec.Struct, frozen=True, kw_only=True):
     dtype, quantization: of the files.
     cache_values: numbers in the KV cache per token.
     embedding_values: numbers in the table of an encoder's token embeddings.
+    layers: 0 if the files do not say.
     """
 
     format: str
@@ -65,6 +66,7 @@ class ModelMetadata(msgspec.Struct, frozen=True, kw_only=True):
     quantization: str
     cache_values: int
     embedding_values: int = 0
+    layers: int = 0
 
 
 def fingerprint(path: Path) -> tuple[tuple[str, int, int], ...]:
@@ -101,6 +103,7 @@ def _inspect_gguf(file: Path, header: GGUFHeader) -> ModelMetadata:
         dtype="float32",
         quantization=quantization,
         cache_values=2 * value("block_count") * (value("attention.head_count_kv") or heads) * head_dim,
+        layers=value("block_count"),
     )
 
 
@@ -140,6 +143,7 @@ def _inspect_folder(path: Path, config: dict[str, Any]) -> ModelMetadata:
         quantization="none",
         cache_values=2 * keys_per_token if is_causal else 0,
         embedding_values=0 if is_causal else embedding_values,
+        layers=_first_positive(config, _LAYERS),
     )
 
 

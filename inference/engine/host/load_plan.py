@@ -29,6 +29,7 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
     content: everything that the outcome of the load depends on.
     replica_content: the same without the number of replicas.
     memory_bytes: of all replicas, measured at an earlier load, or estimated.
+    load_bytes: the part of it that the load takes at once, estimated.
     for_request: a request waits for the model.
     background: nobody waits for the model, so it evicts no other.
     """
@@ -37,5 +38,6 @@ class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
     content: Hashable
     replica_content: Hashable
     memory_bytes: int
+    load_bytes: int
     for_request: bool = False
     background: bool = False

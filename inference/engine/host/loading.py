@@ -266,19 +266,18 @@ def _load_external(
     )
     report = load.report(
         context_size=context_size,
-        weight_bytes=engine.loaded_bytes,
+        weight_bytes=engine.loaded_bytes + engine.gpu_weight_bytes,
         cache_limit_bytes=engine.cache_bytes,
         kernels=load.options.engine,
+        gpu_layers=load.options.gpu_layers if engine.gpu_share else 0,
+        gpu_memory_bytes=engine.gpu_bytes,
         warning=clamped,
     )
-    on_gpu = engine.kind.device == "cuda" or load.options.gpu_layers
     report = msgspec.structs.replace(
         report,
-        gpu_layers=load.options.gpu_layers,
-        device="cuda" if on_gpu else "cpu",
+        device="cuda" if engine.gpu_share else "cpu",
         dtype=inspect_model(load.path).dtype if load.options.dtype == "auto" else load.options.dtype,
         cache_dtype=dict(load.options.engine_options).get("cache_type_k", "auto"),
-        warning=clamped,
     )
     return LoadedModel(report, engine=engine)
 

@@ -55,6 +55,16 @@ class ManagedModel:
         return len(self._replicas)
 
     @property
+    def load_bytes(self) -> int:
+        return self.plan.load_bytes
+
+    @property
+    def pending_bytes(self) -> int:
+        loading = [replica for replica in self._replicas if replica.state is ModelState.LOADING]
+        each = self.load_bytes // self.replica_count
+        return sum(max(0, each - replica.taken_bytes) for replica in loading)
+
+    @property
     def is_ending(self) -> bool:
         return self._ending.is_set()
 

@@ -1,23 +1,34 @@
-"""The memory budget: admission of models, in order of arrival, and eviction of idle ones."""
+"""The memory budget: admission of models, in order of arrival, and eviction of idle ones.
+
+A model also has to fit into the memory that the machine has available. What a load has still to take is not available
+to another load of this host; for loads of other hosts on the machine there is a lock, which ends with its process. Only
+what a load takes at once counts: caches that may never fill, and files that are mapped, would refuse loads that work.
+"""
 
 import asyncio
 import contextlib
 import logging
 import time
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 from inference.engine.errors import EngineError, EngineOverloaded, InvalidRequest
 from inference.engine.host.options import HostOptions
+from inference.engine.machine_memory import LoadLock, read_memory
 
 logger = logging.getLogger(__name__)
 
-POLL_SECONDS = 0.25  # the end of a reservation notifies nobody
+POLL_SECONDS = 0.25  # the end of a reservation notifies nobody, nor does the machine
+NO_ROOM: dict[str, Any] = {"retry_after": 5, "reason": "no_room"}
+LOCKED_SHARE = 0.25  # a load that takes more of the available memory has the lock of the machine's hosts
 
 
 class BudgetedModel(Protocol):
     """A model that takes part of the budget.
 
     memory_bytes: of all replicas; an estimate until the model is loaded.
+    load_bytes: the part of it that the load takes at once.
+    pending_bytes: what a load or restart in progress has still to take of that.
     used_at: time of the monotonic clock.
     is_idle: it is loaded, has no requests and is not reserved.
     is_reserved: it stays loaded for a request that has not arrived yet.
@@ -28,6 +39,10 @@ class BudgetedModel(Protocol):
     def model_id(self) -> str: ...
     @property
     def memory_bytes(self) -> int: ...
+    @property
+    def load_bytes(self) -> int: ...
+    @property
+    def pending_bytes(self) -> int: ...
     @property
     def replica_count(self) -> int: ...
     @property
@@ -54,6 +69,10 @@ class MemoryBudget:
     def __init__(self, options: HostOptions) -> None:
         self._options = options
         self._models: list[BudgetedModel] = []
+        self._system_root = Path(options.system_root)
+        self._load_lock = LoadLock(self._system_root)
+        self._lock_users: list[BudgetedModel] = []
+        self._is_locked_out = False  # at the last try, by another host
         self._lock = asyncio.Lock()  # asyncio's locks are first come, first served
         self._changed = asyncio.Event()
 
@@ -63,6 +82,7 @@ class MemoryBudget:
         Raise InvalidRequest if it can never fit, and EngineOverloaded if it does not fit in time.
         """
         self._check_size(model)
+        self._check_machine(model)
         try:
             async with asyncio.timeout(self._options.admission_timeout), self._lock:
                 await self._wait_until_fits(model, may_evict=may_evict and self._options.evict)
@@ -85,6 +105,9 @@ class MemoryBudget:
 
     def notify_changed(self) -> None:
         """Wake waiting loads, because a model's state has changed."""
+        self._lock_users = [one for one in self._lock_users if one in self._models and not one.is_loaded]
+        if not self._lock_users:
+            self._load_lock.release()
         self._changed.set()
 
     async def unload_unused(self) -> None:
@@ -100,13 +123,14 @@ class MemoryBudget:
 
     async def _wait_until_fits(self, model: BudgetedModel, *, may_evict: bool) -> None:
         started_at = time.monotonic()
-        while not self._fits(model):
-            if not may_evict:
+        while not (is_within_limits := self._fits(model)) or not self._reserve_machine(model):
+            if not is_within_limits and not may_evict:
                 raise self._overloaded(model)
-            if await self._evict_idle(model):
-                continue
-            if self._options.autoload and time.monotonic() - started_at >= self._options.drain_after:
-                self._drain_busy(model)
+            if may_evict and (not is_within_limits or self._can_make_room(model)):
+                if await self._evict_idle(model):
+                    continue
+                if self._options.autoload and time.monotonic() - started_at >= self._options.drain_after:
+                    self._drain_busy(model)
             await self._wait_for_change()
 
     async def _evict_idle(self, new: BudgetedModel) -> bool:
@@ -144,23 +168,66 @@ class MemoryBudget:
         is_within_budget = budget is None or sum(one.memory_bytes for one in models) <= budget
         return is_within_budget and (max_loaded is None or len(models) <= max_loaded)
 
+    def _reserve_machine(self, new: BudgetedModel) -> bool:
+        """Return whether the machine has the memory for a load, which then has the lock if it takes much of it."""
+        memory = read_memory(self._system_root)
+        if memory is None or not new.load_bytes:
+            return True
+        is_large = new.load_bytes > LOCKED_SHARE * memory.available
+        self._is_locked_out = is_large and not self._load_lock.try_acquire()
+        if self._is_locked_out:
+            return False
+        has_room = self._lacking_bytes(new) <= 0  # read again, because the lock's last holder has loaded since
+        if has_room and is_large:
+            self._lock_users.append(new)
+        if not self._lock_users:
+            self._load_lock.release()
+        return has_room
+
+    def _lacking_bytes(self, new: BudgetedModel) -> int:
+        """Return what a load needs beyond the machine's available memory. It is negative if there is more."""
+        memory = read_memory(self._system_root)
+        pending_bytes = sum(one.pending_bytes for one in self._models)
+        return new.load_bytes + pending_bytes - memory.available if memory else 0
+
+    def _can_make_room(self, new: BudgetedModel) -> bool:
+        """Return whether the end of this host's models could give a load what the machine lacks."""
+        loaded_bytes = sum(one.memory_bytes for one in self._models if one.is_loaded)
+        return not self._is_locked_out and self._lacking_bytes(new) <= loaded_bytes
+
     def _check_size(self, model: BudgetedModel) -> None:
         budget = self._options.memory_budget
         if budget is not None and model.memory_bytes > budget:
-            fewer = "fewer `replicas`, " if model.replica_count > 1 else ""
             raise InvalidRequest(
                 f"{model.model_id} needs {_amount(model)} with these options, but the memory budget of all models is "
-                f"{budget} (STOA_MEMORY_BUDGET). Load it with {fewer}a smaller `context_size` or `max_sequences`, or "
-                "with `quantization` int8."
+                f"{budget} (STOA_MEMORY_BUDGET). {_advice(model)}"
+            )
+
+    def _check_machine(self, model: BudgetedModel) -> None:
+        memory = read_memory(self._system_root)
+        if memory and model.load_bytes > memory.total:
+            raise InvalidRequest(
+                f"{model.model_id} takes about {model.load_bytes} bytes with these options, but this machine, or the "
+                f"container of its model host, has {memory.total}. {_advice(model)}"
             )
 
     def _overloaded(self, model: BudgetedModel) -> EngineError:
-        return EngineOverloaded(
-            f"There is no memory for {model.model_id}, which needs {_amount(model)}: other models use it. Unload "
-            "one, or try again later.",
-            retry_after=5,
-            reason="no_room",
-        )
+        return EngineOverloaded(f"There is no memory for {model.model_id}, {self._shortage(model)}", **NO_ROOM)
+
+    def _shortage(self, model: BudgetedModel) -> str:
+        """Return what uses the memory that a model needs, and what to do, as words."""
+        if self._fits(model) and self._is_locked_out:
+            return (
+                f"which takes about {model.load_bytes} bytes: another model host of this machine is loading a model. "
+                "Try again when it has."
+            )
+        memory = read_memory(self._system_root)
+        if self._fits(model) and memory and self._lacking_bytes(model) > 0:
+            return (
+                f"which takes about {model.load_bytes} bytes: {memory.available} are available on this machine, whose "
+                "programs, or other models, use the rest. End some of them, unload a model, or try again later."
+            )
+        return f"which needs {_amount(model)}: other models use it. Unload one, or try again later."
 
 
 def _amount(model: BudgetedModel) -> str:
@@ -168,6 +235,12 @@ def _amount(model: BudgetedModel) -> str:
     count, total = model.replica_count, model.memory_bytes
     each = f" ({count} replicas of {total // count})" if count > 1 else ""
     return f"about {total} bytes{each}"
+
+
+def _advice(model: BudgetedModel) -> str:
+    """Return the options by which a model takes less memory, as words."""
+    fewer = "fewer `replicas`, " if model.replica_count > 1 else ""
+    return f"Load it with {fewer}a smaller `context_size` or `max_sequences`, or with `quantization` int8."
 
 
 def _usage(model: BudgetedModel, now: float) -> str:

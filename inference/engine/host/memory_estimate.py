@@ -1,12 +1,23 @@
 """Estimates of a model's memory before its first load. Later loads use the measured value."""
 
+import os
 from pathlib import Path
 
+import msgspec
+
 from inference.engine.errors import ModelLoadFailed
-from inference.engine.external import ENGINE_KINDS, cache_bytes
+from inference.engine.external import (
+    ENGINE_KINDS,
+    ENGINES_VARIABLE,
+    EngineKind,
+    cache_bytes,
+    gpu_share,
+    layer_share,
+)
 from inference.engine.formats import GGUF, TEXT_GENERATION, ModelMetadata, inspect_model, read_adapter
 from inference.engine.model_status import LoadOptions
 from inference.engine.models import kernels_built
+from inference.engine.processors import gpu_devices
 
 DEFAULT_CONTEXT = 2048
 CACHE_VALUE_BYTES = 4
@@ -22,8 +33,20 @@ EMBEDDING_VALUE_BYTES = 4  # in encoders, with any form of the other weights
 MAX_BYTES = 2**63 - 1  # the range of msgpack; a configuration may claim more
 
 
-def estimate_memory(path: Path, options: LoadOptions, base: Path | None = None) -> int:
-    """Return the bytes of weights and cache, or 0 for unreadable files: their load fails with the reason.
+class MemoryEstimate(msgspec.Struct, frozen=True):
+    """Memory of a model, in bytes, without the GPU's.
+
+    total_bytes: weights and the whole cache.
+    load_bytes: what its load takes at once, which the system cannot get back. Caches grow with the requests, and
+        llama.cpp maps its file.
+    """
+
+    total_bytes: int
+    load_bytes: int
+
+
+def estimate_memory(path: Path, options: LoadOptions, base: Path | None = None) -> MemoryEstimate:
+    """Return the memory of a model. It is 0 for unreadable files: their load fails with the reason.
 
     base: path of the base model, if the model is an adapter.
     """
@@ -31,21 +54,42 @@ def estimate_memory(path: Path, options: LoadOptions, base: Path | None = None) 
         metadata = inspect_model(base or path)
         added = ADAPTER_VALUE_BYTES * read_adapter(path).parameters if base else 0
     except ModelLoadFailed:
-        return 0
+        return MemoryEstimate(0, 0)
     context_size = options.context_size or DEFAULT_CONTEXT
     if metadata.context_size:  # a load uses no more
         context_size = min(metadata.context_size, context_size)
     cache_values = metadata.cache_values * context_size * options.max_sequences
     if kind := ENGINE_KINDS.get(options.engine):
-        cache = cache_bytes(kind, dict(options.engine_options), cache_values)
-        return min(MAX_BYTES, metadata.size_bytes + cache + kind.overhead_bytes)
+        return _external_estimate(kind, options, metadata, cache_values)
     cache = cache_values * _cache_value_bytes(metadata, options)
     weights = round(
         (metadata.parameters - metadata.embedding_values)
         * _weight_bytes(metadata, options, is_adapted=base is not None)
         + metadata.embedding_values * EMBEDDING_VALUE_BYTES
     )
-    return min(MAX_BYTES, weights + added + cache)
+    share = _cpu_share(metadata, options)
+    return _estimate((weights + cache) * share + added, weights * share + added)
+
+
+def _external_estimate(
+    kind: EngineKind, options: LoadOptions, metadata: ModelMetadata, cache_values: int
+) -> MemoryEstimate:
+    """Return the memory of another engine's server."""
+    engines = Path(os.environ.get(ENGINES_VARIABLE, "var/engines"))
+    share = 1 - gpu_share(engines, kind, options.gpu_layers, metadata.layers)
+    weights = metadata.size_bytes * share
+    cache = cache_bytes(kind, dict(options.engine_options), cache_values) * share
+    at_once = cache if metadata.format == GGUF else weights
+    return _estimate(weights + cache + kind.overhead_bytes, at_once + kind.overhead_bytes)
+
+
+def _estimate(total: float, load: float) -> MemoryEstimate:
+    return MemoryEstimate(min(MAX_BYTES, round(total)), min(MAX_BYTES, round(load)))
+
+
+def _cpu_share(metadata: ModelMetadata, options: LoadOptions) -> float:
+    """Return the part of a model of Stoa's engine that is not on a GPU."""
+    return 1 - layer_share(options.gpu_layers, metadata.layers) if gpu_devices() else 1.0
 
 
 def _weight_bytes(metadata: ModelMetadata, options: LoadOptions, *, is_adapted: bool) -> float:

@@ -190,14 +190,14 @@ class ModelHost:
         files = [path, *([base] if base else [])]
         contents = [(file, await asyncio.to_thread(fingerprint, file)) for file in files]
         replica_content = (msgspec.structs.replace(options, replicas=1), *contents)
-        replica_bytes = self._resources.measured_bytes.get(replica_content)
-        if replica_bytes is None:
-            replica_bytes = await asyncio.to_thread(estimate_memory, path, options, base)
+        estimate = await asyncio.to_thread(estimate_memory, path, options, base)
+        replica_bytes = self._resources.measured_bytes.get(replica_content, estimate.total_bytes)
         return LoadPlan(
             spec=self._spec(command),
             content=(options, *contents),
             replica_content=replica_content,
             memory_bytes=replica_bytes * options.replicas,
+            load_bytes=min(replica_bytes, estimate.load_bytes) * options.replicas,
             for_request=for_request,
             background=background,
         )

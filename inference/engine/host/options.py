@@ -15,6 +15,7 @@ class HostOptions(msgspec.Struct, frozen=True, kw_only=True):
     drain_after: wait of a load after which a busy model is drained for it, if `autoload` is on.
     reservation: time for which a model stays loaded for the request that loaded it.
     first_cooldown, max_cooldown: pause after a failed load. It doubles with each failure.
+    system_root: folder of the system's /proc, /sys and /dev, by which its free memory is known.
     """
 
     memory_budget: int | None = None
@@ -27,3 +28,4 @@ class HostOptions(msgspec.Struct, frozen=True, kw_only=True):
     reservation: float = 5.0
     first_cooldown: float = 5.0
     max_cooldown: float = 300.0
+    system_root: str = "/"

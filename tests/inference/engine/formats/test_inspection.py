@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from inference.engine import LoadOptions, ModelLoadFailed, ModelMetadata, fingerprint, inspect_model
+from inference.engine.external import ENGINE_KINDS, ENGINES_VARIABLE
 from inference.engine.formats.model_folder import check_digests
 from inference.engine.formats.safetensors_header import MAX_HEADER_BYTES, read_safetensors_header
 from inference.engine.host import memory_estimate
@@ -127,7 +128,7 @@ def test_an_estimate_is_limited_to_the_range_of_a_frame(tmp_path: Path) -> None:
     header = json.dumps({"weight": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
     (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
 
-    assert estimate_memory(tmp_path, LoadOptions()) == 2**63 - 1
+    assert estimate_memory(tmp_path, LoadOptions()).total_bytes == 2**63 - 1
 
 
 METADATA = ModelMetadata(
@@ -180,7 +181,53 @@ def test_only_loads_that_use_compiled_kernels_are_estimated_in_the_files_types(
     metadata = msgspec.structs.replace(METADATA, **changes)
     monkeypatch.setattr(memory_estimate, "inspect_model", lambda path: metadata)
     monkeypatch.setattr(memory_estimate, "kernels_built", lambda: is_built)
-    assert estimate_memory(tmp_path, LoadOptions(max_sequences=1, **options)) == expected
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert estimate_memory(tmp_path, LoadOptions(max_sequences=1, **options)).total_bytes == expected
+
+
+GIB = 2**30
+RECORDS = {"by Stoa": '{"packages": ["one==1"]}', "by hand": ""}
+
+
+@pytest.mark.parametrize(
+    ("options", "installed", "gpus", "total", "load"),
+    [
+        ({}, None, "0", 4000 + 40, 4000),
+        ({"gpu_layers": 1}, None, "", 4000 + 40, 4000),
+        ({"gpu_layers": 1}, None, "0", 3000 + 30, 3000),
+        ({"gpu_layers": 99}, None, "0", 0, 0),
+        ({"engine": "llama.cpp"}, "by hand", "0", GIB // 4 + 600 + 20, GIB // 4 + 20),
+        ({"engine": "llama.cpp", "gpu_layers": 1}, "by hand", "0", GIB // 4 + 450 + 15, GIB // 4 + 15),
+        ({"engine": "llama.cpp", "gpu_layers": 99}, "by Stoa", "0", GIB // 4 + 600 + 20, GIB // 4 + 20),
+        ({"engine": "vllm"}, "by Stoa", "0", 3 * GIB + 600, 2 * GIB + 600),
+        ({"engine": "vllm"}, "by hand", "", 3 * GIB + 600, 2 * GIB + 600),
+        ({"engine": "vllm"}, "by hand", "0", 2 * GIB, 2 * GIB),
+        ({"engine": "sglang"}, "by hand", "", 2 * GIB, 2 * GIB),
+    ],
+)
+def test_what_is_on_a_gpu_takes_no_memory_of_the_host(
+    options: dict[str, Any],
+    installed: str | None,
+    gpus: str,
+    total: int,
+    load: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A model of 1000 parameters in four layers, with a cache of ten values."""
+    is_gguf = options.get("engine") != "vllm"
+    metadata = msgspec.structs.replace(METADATA, layers=4, format="gguf" if is_gguf else "safetensors")
+    monkeypatch.setattr(memory_estimate, "inspect_model", lambda path: metadata)
+    monkeypatch.setattr(memory_estimate, "kernels_built", lambda: False)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpus)
+    monkeypatch.setenv(ENGINES_VARIABLE, str(tmp_path))
+    if installed:
+        kind = ENGINE_KINDS[options["engine"]]
+        folder = tmp_path / f"{kind.name}-{kind.version}"
+        folder.mkdir()
+        (folder / "installed.json").write_text(RECORDS[installed])
+    estimate = estimate_memory(tmp_path, LoadOptions(max_sequences=1, **options))
+    assert (estimate.total_bytes, estimate.load_bytes) == (total, load)
 
 
 def test_the_architectures_of_own_decoders_are_known(causal_folders: dict[str, Path], tmp_path: Path) -> None:
@@ -206,5 +253,5 @@ async def test_the_memory_estimate_is_close(causal_folders: dict[str, Path]) -> 
     with running_host(start_real_host) as host:
         for number, (folder, options) in enumerate(cases):
             report = await host.commands.load(str(number), folder, options)
-            assert 0.5 < estimate_memory(folder, options) / report.memory_usage_bytes < 2, (folder, options)
+            assert 0.5 < estimate_memory(folder, options).total_bytes / report.memory_usage_bytes < 2, (folder, options)
             await host.commands.unload(str(number))

@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,8 @@ class FakeBudgetedModel:
     budget: MemoryBudget
     log: list[str]
     memory_bytes: int = 1
+    load_bytes: int = 0
+    pending_bytes: int = 0
     replica_count: int = 1
     used_at: float = field(default_factory=time.monotonic)
     is_idle: bool = False
@@ -29,6 +32,7 @@ class FakeBudgetedModel:
         await self.budget.admit(self, may_evict=may_evict)
         self.log.append(f"+{self.model_id}")
         self.is_loaded, self.is_idle, self.used_at = True, idle, time.monotonic()
+        self.budget.notify_changed()
 
     async def unload_if_idle(self) -> bool:
         self.is_idle, self.is_unloading = False, True
@@ -183,6 +187,89 @@ async def test_a_model_larger_than_estimated_evicts_idle_ones_or_is_rejected() -
     b.memory_bytes = 11
     with pytest.raises(InvalidRequest):
         await scenario.budget.update(b)
+
+
+class Machine:
+    """A machine whose /proc/meminfo is a file of the test. Each model that is loaded takes `load_bytes` of it."""
+
+    def __init__(self, root: Path, available: int, **options: float | bool) -> None:
+        self._file = root / "proc" / "meminfo"
+        for folder in (self._file.parent, root / "dev" / "shm"):
+            folder.mkdir(parents=True)
+        self.root = root
+        self.set_available(available)
+        timeout = {"admission_timeout": 0.5} | options
+        self.scenario = Scenario(HostOptions(system_root=str(root), **timeout))  # type: ignore[arg-type]
+
+    def set_available(self, kilobytes: int) -> None:
+        self._file.write_text(f"MemTotal: 100 kB\nMemAvailable: {kilobytes} kB\n")
+
+    def model(self, model_id: str, kilobytes: int) -> FakeBudgetedModel:
+        model = self.scenario.model(model_id, 1024 * kilobytes)
+        model.load_bytes = 1024 * kilobytes
+        return model
+
+
+async def test_a_load_beyond_the_machines_memory_waits_for_it_and_then_is_rejected_with_the_figures(
+    tmp_path: Path,
+) -> None:
+    machine = Machine(tmp_path, 30)
+    with pytest.raises(EngineOverloaded, match=f"takes about {31 * 1024} bytes: {30 * 1024} are available") as refused:
+        await machine.model("a", 31).load()
+    assert refused.value.details == {"retry_after": 5, "reason": "no_room"}
+    waiting = asyncio.create_task(machine.model("b", 31).load())
+    await asyncio.sleep(0.1)
+    machine.set_available(31)
+    await waiting
+    assert machine.scenario.log == ["+b"]
+
+
+async def test_a_model_over_all_memory_of_the_machine_is_rejected_at_once(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, 100, admission_timeout=60.0)
+    with pytest.raises(InvalidRequest, match=f"takes about {101 * 1024} bytes .* has {100 * 1024}. Load it with"):
+        await machine.model("a", 101).load()
+
+
+async def test_a_load_that_the_machine_lacks_memory_for_evicts_idle_models_if_that_is_enough(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, 50, evict=True)
+    await machine.model("idle", 20).load()
+    await machine.model("busy", 20).load(idle=False)
+    machine.set_available(10)
+    with pytest.raises(EngineOverloaded):
+        await machine.model("huge", 51).load()
+    assert machine.scenario.log == ["+idle", "+busy"]
+    loading = asyncio.create_task(machine.model("new", 30).load())
+    await eventually(lambda: "-idle" in machine.scenario.log)
+    machine.set_available(30)
+    await loading
+    assert machine.scenario.log == ["+idle", "+busy", "-idle", "+new"]
+
+
+async def test_what_loads_in_progress_have_still_to_take_is_not_available_to_others(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, 50)
+    loading = machine.model("loading", 30)
+    await machine.scenario.budget.admit(loading, may_evict=True)
+    loading.pending_bytes = 20 * 1024
+    with pytest.raises(EngineOverloaded):
+        await machine.model("new", 31).load()
+    await machine.model("small", 30).load()
+
+
+async def test_another_host_gets_the_memory_that_a_large_load_leaves_once_it_is_loaded(tmp_path: Path) -> None:
+    first, second = Machine(tmp_path, 50), Scenario(HostOptions(system_root=str(tmp_path), admission_timeout=0.5))
+    large, medium = first.model("large", 30), first.model("medium", 15)
+    await first.scenario.budget.admit(large, may_evict=True)
+    await first.scenario.budget.admit(medium, may_evict=True)
+    theirs, small = second.model("theirs"), second.model("small")
+    theirs.load_bytes, small.load_bytes = 13 * 1024, 12 * 1024
+    await small.load()
+    medium.gone()
+    with pytest.raises(EngineOverloaded, match="another model host of this machine is loading a model"):
+        await theirs.load()
+    large.is_loaded = True
+    first.scenario.budget.notify_changed()
+    await theirs.load()
+    assert second.log == ["+small", "+theirs"]
 
 
 async def test_unused_models_are_unloaded_after_idle_unload() -> None:
