@@ -181,7 +181,8 @@ class ExternalEngine:
 
     def _begin(self, generation: Generation) -> None:
         if generation.deadline != float("inf"):
-            self._loop.call_later(max(0.0, generation.deadline - time.monotonic()), self._expire)
+            delay = max(0.0, generation.deadline - time.monotonic())
+            self._loop.call_later(delay, self._expire, generation.deadline)
         self._admit()
 
     def _admit(self) -> None:
@@ -324,9 +325,9 @@ class ExternalEngine:
         if generation:
             self._abort([generation], FinishReason.CANCELLED)
 
-    def _expire(self) -> None:
-        with self._lock:
-            expired = self._scheduler.expired(time.monotonic())
+    def _expire(self, deadline: float) -> None:
+        with self._lock:  # the loop's clock may be a millisecond early
+            expired = self._scheduler.expired(max(deadline, time.monotonic()))
         self._abort(expired, FinishReason.ERROR, TIMED_OUT, TIMEOUT_CODE)
 
     def _abort(self, generations: list[Generation], reason: FinishReason, *errors: str) -> None:

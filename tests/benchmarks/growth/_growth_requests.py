@@ -137,6 +137,7 @@ class GrownShop:
         with without_gin_indexes():
             ShopRows(self.world, size).insert()
         assert update_index() == 0, "the copies are indexed"
+        settle()  # what follows needs the statistics of the copies
         aggregate_ledger(now=timezone.now())
         while update_next_group():
             pass
