@@ -16,7 +16,7 @@ from tests.network.slow_readers import MIN_BLOCKING_BYTES, connections_in_use, s
 
 pytestmark = pytest.mark.skipif(not is_postgresql(), reason="SQLite has no pool of connections.")
 
-# 900 products of the first shop with long descriptions, and an attribute with 4,000 long values.
+# 550 products of the first shop with long descriptions, and two attributes with 4,000 long values each.
 FILL = r"""
 from django.utils import timezone
 from commerce.attributes.models import Attribute, AttributeValue
@@ -24,14 +24,14 @@ from commerce.catalog.models import Product, Variation
 now, first = timezone.now(), Product.objects.public().first()
 columns = [field for field in Product._meta.concrete_fields if not field.primary_key and not field.generated]
 alike = {field.attname: getattr(first, field.attname) for field in columns} | {"description": "d" * 10_000}
-made = Product.objects.bulk_create(Product(**alike | {"slug": f"long-{number}"}) for number in range(900))
+made = Product.objects.bulk_create(Product(**alike | {"slug": f"long-{number}"}) for number in range(550))
 Variation.objects.bulk_create(
-    Variation(product=made[number % 900], title="\U0001f600" * 255, price=100)
-    for number in range(9_000)
+    Variation(product=made[number % 550], title="\U0001f600" * 255, price=100)
+    for number in range(5_200)
 )
 attributes = Attribute.objects.bulk_create(
     Attribute(shop_id=first.shop_id, name="A", slug=f"long-{number}", created_at=now, updated_at=now)
-    for number in range(5)
+    for number in range(2)
 )
 AttributeValue.objects.bulk_create(
     AttributeValue(attribute=attribute, value="\U0001f600" * 200, meta="\U0001f600" * 200, slug=f"{number}")

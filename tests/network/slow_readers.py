@@ -13,7 +13,7 @@ COUNT = 12  # more than the ten connections of a process's pool: if each reader 
 HEAD_TIMEOUT_SECONDS = 30.0
 COMPUTE_TIMEOUT_SECONDS = 15.0
 QUIET_SECONDS = 0.5
-MIN_BLOCKING_BYTES = 8 * 1024 * 1024  # more than the kernel buffers for a connection that nobody reads
+MIN_BLOCKING_BYTES = 5 * 1024 * 1024  # more than the kernel buffers for a connection that nobody reads
 IN_USE = """
 SELECT state || ': ' || query FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND state <> 'idle'
