@@ -28,6 +28,7 @@ SERVERS = {
     "redis": (find_server_on_path, "apt-get install redis-server"),
 }
 
+EACH_DATABASE = re.compile(r"^pytestmark = .*\bmark\.each_database\b", re.MULTILINE)
 NO_DATABASE = re.compile(r"^pytestmark = .*\bmark\.no_database\b", re.MULTILINE)
 
 _running = ExitStack()
@@ -83,9 +84,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("no_database")]
 
 
-def ignore_on_postgresql(config: pytest.Config) -> bool | None:
-    """Keep a run on PostgreSQL from collecting a folder, whose conftest.py imports this as `pytest_ignore_collect`."""
-    return config.getoption("database", None) == "postgresql" or None
+def ignore_on_postgresql(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Keep a run on PostgreSQL from collecting a folder, whose conftest.py imports this as `pytest_ignore_collect`.
+
+    Files with the mark `each_database` are collected.
+    """
+    if config.getoption("database", None) != "postgresql" or collection_path.is_dir():
+        return None
+    return EACH_DATABASE.search(collection_path.read_text()) is None or None
 
 
 def pytest_unconfigure() -> None:

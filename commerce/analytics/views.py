@@ -34,6 +34,7 @@ from commerce.catalog.models import Product
 from shared import transactions
 from shared.accounts.permissions import HasRole
 from shared.api.limits.query_limits import limit_list_query
+from shared.api.lists.pagination import count_fitting
 from shared.api.lists.search import build_search_condition
 from shared.api.query_params import get_language, get_limit
 from shared.api.reads.conditional import private_read
@@ -112,7 +113,8 @@ class TopRatedView(ProductReportView):
         query = self.get_query()
         with self.snapshot():
             rows = top_rated_products(**query)
-        return Response(TopRatedSerializer(rows, many=True, context={"request": request}).data)
+        records = list(TopRatedSerializer(rows, many=True, context={"request": request}).data)
+        return Response(records[: count_fitting(records)])
 
 
 class RankingView(AnalyticsView):

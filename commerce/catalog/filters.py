@@ -17,7 +17,7 @@ from drf_spectacular.utils import extend_schema_field
 
 from commerce.attributes.models import AttributeValue
 from commerce.catalog.models import Category, Product, ProductType, ProductValue, Tag
-from commerce.catalog.relations import load_related_products
+from commerce.catalog.relations import RELATION_SIZES, load_related_products
 from commerce.catalog.search.services import SearchResult, limit_search, search, search_result_of
 from commerce.catalog.variation_serializers import MAX_LISTED_VALUES
 from shared.api.errors import ValidationFailed
@@ -186,6 +186,7 @@ class ProductFilters(ListFilterSet):
         "variation_options": "variations",
         "related_products": LoadedRelation(load_related_products),
     }
+    relation_sizes = RELATION_SIZES
     shop_id = IntegerFilter(
         help_text="Id of a shop. Its owner and staff get its products in any status, others the published ones."
     )

@@ -4,12 +4,36 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import OuterRef, Q, QuerySet, Subquery, Sum, TextField, Value
+from django.db.models.functions import Cast, Coalesce, Length
 
-from commerce.catalog.models import Product
+from commerce.catalog.models import Product, ProductValue, Variation
 from shared.accounts.models import User
 
 MAX_RELATED_PRODUCTS = 20
+BYTES_PER_VARIATION, BYTES_PER_VALUE, BYTES_PER_NAME = 2_000, 1_000, 1_000
+BYTES_PER_RELATED_PRODUCT = 1_500
+
+
+def _total(rows: "QuerySet[Any]", bytes_per_row: Any) -> Coalesce:
+    """Return the bytes of all rows that belong to a product."""
+    of_product = rows.filter(product=OuterRef("pk")).order_by().values("product")
+    return Coalesce(Subquery(of_product.annotate(size=Sum(bytes_per_row)).values("size")), 0)
+
+
+# A character has up to four bytes.
+RELATION_SIZES = {
+    "categories": _total(Product.categories.through._default_manager.all(), Value(BYTES_PER_NAME)),
+    "tags": _total(Product.tags.through._default_manager.all(), Value(BYTES_PER_NAME)),
+    "variations": _total(
+        ProductValue.objects.all(), (Length("value__value") + Length("value__meta")) * 4 + BYTES_PER_VALUE
+    ),
+    "variation_options": _total(
+        Variation.objects.live(),
+        (Length("title") + Length(Cast("options", TextField()))) * 4 + BYTES_PER_VARIATION,
+    ),
+    "related_products": Value(MAX_RELATED_PRODUCTS * BYTES_PER_RELATED_PRODUCT),
+}
 
 
 def load_related_products(products: Sequence[Any], user: User | None) -> None:

@@ -93,10 +93,14 @@ FACETS_SCHEMA = {
 }
 
 
-class ProductPagination(PagePagination):
-    """Pages of products, which may have facets. The best of a search are first."""
+class ManagedProductPagination(PagePagination):
+    """Pages of products, which have up to a hundred variations each."""
 
     is_limited_by_size = True
+
+
+class ProductPagination(ManagedProductPagination):
+    """Pages of products, which may have facets. The best of a search are first."""
 
     def paginate_queryset(self, queryset: Any, request: Any, view: Any = None) -> list[Any]:
         self.result = search_result_of(request)

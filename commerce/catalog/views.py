@@ -42,7 +42,7 @@ from commerce.catalog.serializers import (
 from commerce.shops.models import Shop
 from shared.accounts.permissions import HasRole, ReadOnly, current_user
 from shared.api.errors import ValidationFailed
-from shared.api.lists.pagination import ArrayPagination, PagePagination
+from shared.api.lists.pagination import ArrayPagination, PagePagination, count_fitting, fitting_rows
 from shared.api.lists.search import MAX_SEARCH_LENGTH
 from shared.api.query_params import get_boolean, get_language, get_limit, parse_integer
 from shared.api.reads.conditional import private_read, public_read
@@ -94,7 +94,8 @@ class ProductViewSet(
     def similar(self, request: Request, **path: Any) -> Response:
         public, limit = Product.objects.public().for_response(), get_limit(request, default=10)
         products = similar_products(product=self.get_object(), products=public, limit=limit)
-        return Response(self.get_serializer(products, many=True).data)
+        records = self.get_serializer(fitting_rows(products, request, self), many=True).data
+        return Response(records[: count_fitting(records)])
 
     @action(detail=False, filter_backends=[], pagination_class=None)
     def suggest(self, request: Request) -> Response:
@@ -184,7 +185,7 @@ class LowStockViewSet(ManagedProductsMixin):
 class StockViewSet(LowStockViewSet):
     """The same products in pages."""
 
-    pagination_class = PagePagination  # type: ignore[assignment]
+    pagination_class = schema.ManagedProductPagination  # type: ignore[assignment]
 
 
 @schema.describe_drafts
@@ -192,7 +193,7 @@ class StockViewSet(LowStockViewSet):
 class DraftProductViewSet(ManagedProductsMixin):
     """Products of the user's shops that are not published."""
 
-    pagination_class = PagePagination
+    pagination_class = schema.ManagedProductPagination
 
     def get_queryset(self) -> "QuerySet[Product]":
         return self.managed().unpublished().for_response().order_by("-id")

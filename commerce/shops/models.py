@@ -5,12 +5,14 @@ from typing import Self
 
 from django.db import models
 from django.db.models import Count, OuterRef, Q, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Cast, Coalesce, Length
 
 from commerce.attachments.models import Attachment
 from shared.accounts.models import User
 from shared.accounts.roles import Role
 from shared.api.slugs import SlugField, validate_slug
+
+BYTES_PER_SHOP = 2_000  # without its texts
 
 
 class ShopQuerySet(models.QuerySet["Shop"]):
@@ -32,6 +34,11 @@ class ShopQuerySet(models.QuerySet["Shop"]):
             return self.all()
         own = Shop.objects.for_user(user)
         return self.filter(Q(is_active=True) | Q(pk__in=own.values("pk")))
+
+    def with_response_size(self) -> Self:
+        """Annotate `response_size`: an estimate of the bytes of JSON. A character has up to four."""
+        texts = Length("name") + Length("description") + Length(Cast("settings", models.TextField()))
+        return self.annotate(response_size=texts * 4 + BYTES_PER_SHOP)
 
     def for_response(self) -> Self:
         """Select the images and annotate `products_count`, the number of published products.

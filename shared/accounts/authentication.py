@@ -31,8 +31,8 @@ from shared.sqlite.base import fail_if_locked
 
 API_KEY_PREFIX = "stoa_"
 MAX_CREDENTIAL_LENGTH = 4096
-REFUSED_KEY_SECONDS = 60.0
-MAX_REFUSED_KEYS = 10_000
+REFUSED_CREDENTIAL_SECONDS = 60.0
+MAX_REFUSED_CREDENTIALS = 10_000
 LAST_USED_RESOLUTION = timedelta(minutes=1)
 
 
@@ -113,8 +113,12 @@ def _authenticate_access_token(raw: str, now: datetime) -> Principal:
         token = AccessToken(raw)
     except TokenError:
         raise NotAuthenticated from None
-    sign_in = SignIn.objects.select_related("user").filter(id=token.sign_in_id, revoked_at=None).first()
-    if sign_in is None or sign_in.expires_at <= now:
+    if raw in refused_tokens:
+        raise NotAuthenticated
+    sign_in = SignIn.objects.select_related("user").filter(id=token.sign_in_id).first()
+    if sign_in and sign_in.revoked_at:
+        refused_tokens.add(raw)
+    if sign_in is None or sign_in.revoked_at or sign_in.expires_at <= now:
         raise NotAuthenticated
     user = sign_in.user
     if user.id != token.user_id or not user.is_active or user.token_version != token.token_version:
@@ -122,10 +126,10 @@ def _authenticate_access_token(raw: str, now: datetime) -> Principal:
     return Principal(user=user, permissions=_user_permissions(user), sign_in=sign_in, expires_at=token.expires_at)
 
 
-class RefusedApiKeys:
-    """Digests of unknown and revoked API keys, each refused for a minute without a query.
+class RefusedCredentials:
+    """Digests of unknown and revoked API keys, or of tokens of ended sign-ins, refused for a minute without a query.
 
-    Neither becomes valid again. Keys of deactivated users and expired keys may, so they are not among these.
+    None becomes valid again. Keys and tokens of deactivated users and expired keys may, so they are not among these.
     """
 
     def __init__(self) -> None:
@@ -135,12 +139,12 @@ class RefusedApiKeys:
         return self._until.get(hash_secret(raw), 0.0) > time.monotonic()
 
     def add(self, raw: str) -> None:
-        if len(self._until) >= MAX_REFUSED_KEYS:
+        if len(self._until) >= MAX_REFUSED_CREDENTIALS:
             self._until.clear()
-        self._until[hash_secret(raw)] = time.monotonic() + REFUSED_KEY_SECONDS
+        self._until[hash_secret(raw)] = time.monotonic() + REFUSED_CREDENTIAL_SECONDS
 
 
-refused_api_keys = RefusedApiKeys()
+refused_api_keys, refused_tokens = RefusedCredentials(), RefusedCredentials()
 
 
 def find_api_key(raw: str) -> ApiKey | None:

@@ -1,1 +1,1 @@
-"""Network faults between processes: a relay with a seeded plan, operations, and a model of what must hold."""
+"""Network faults between processes: a relay with a seeded plan, operations, a model of what must hold. Slow readers."""

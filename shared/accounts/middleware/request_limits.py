@@ -19,6 +19,7 @@ from shared.accounts.authentication import (
     find_api_key,
     hash_secret,
     refused_api_keys,
+    refused_tokens,
 )
 from shared.accounts.models import ApiKey
 from shared.accounts.tokens import AccessToken
@@ -61,7 +62,7 @@ def is_limited(scope: Scope) -> bool:
 
 
 async def find_credential_owner(scope: Scope) -> CredentialOwner | None:
-    """Return the owner of the credential, or None for a forged one, which then counts for its address.
+    """Return the owner of the credential, or None for one that is known as refused, which counts for its address.
 
     Whether the credential is still valid is checked later, by `authenticate`.
     """
@@ -72,9 +73,10 @@ async def find_credential_owner(scope: Scope) -> CredentialOwner | None:
     if credential.startswith(API_KEY_PREFIX):
         return await _api_key_owners.find_owner(credential, address=client_address_key(scope))
     try:
-        return CredentialOwner(AccessToken(credential).user_id)
+        owner = CredentialOwner(AccessToken(credential).user_id)
     except TokenError:
         return None
+    return None if credential in refused_tokens else owner
 
 
 class ApiKeyOwnerCache:

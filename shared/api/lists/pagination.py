@@ -5,11 +5,13 @@ from hashlib import blake2b
 from typing import Any
 
 from django.core.cache.backends.locmem import LocMemCache
+from django.db.models import Value
 from rest_framework.pagination import BasePagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from shared.api.limits.query_limits import limit_list_query
+from shared.api.lists.relations import requested_names
 from shared.api.query_params import MAX_LIMIT, MAX_PAGE, get_limit, get_offset, get_page
 from shared.api.renderers import FastJSONRenderer
 
@@ -101,6 +103,8 @@ class PagePagination(BasePagination):
         self._taken = self.limit
         with limit_list_query(request, first_row=self.offset, indexed=getattr(view, "indexed_parameters", ())):
             rows, self.total = self.read_rows(queryset, self.offset)
+            if self.is_limited_by_size and (fitting := fitting_rows(rows, request, view)) != rows:
+                rows, self._taken = fitting, len(fitting)
         return rows
 
     def read_rows(self, queryset: Any, offset: int) -> tuple[list[Any], int]:
@@ -113,7 +117,7 @@ class PagePagination(BasePagination):
 
     def get_paginated_response(self, data: list[Any]) -> Response:
         last_page = max(1, -(-self.total // self.limit))
-        count = _fitting_prefix(data) if self.is_limited_by_size else len(data)
+        count = count_fitting(data) if self.is_limited_by_size else len(data)
         next_url = self._next_url(count if count < len(data) else self._taken)
         data = data[:count]
         return Response(
@@ -182,10 +186,10 @@ class ArrayPagination(BasePagination):
             count = _count_fitting(queryset, self._offset, self._limit)
             rows = list(_slice(queryset, self._offset, count + 1))
             self._total = _count_rows(queryset, self._offset, len(rows), is_last=0 < len(rows) <= count)
-        return rows[:count]
+            return fitting_rows(rows[:count], request, view)
 
     def get_paginated_response(self, data: list[Any]) -> Response:
-        count = _fitting_prefix(data)
+        count = count_fitting(data)
         headers = {TOTAL_HEADER: str(self._total)}
         if 0 < count < self._total - self._offset:
             headers["Link"] = f'<{self._next_url(count)}>; rel="next"'
@@ -243,7 +247,26 @@ def _count_fitting(queryset: Any, offset: int, limit: int) -> int:
     return limit
 
 
-def _fitting_prefix(rows: Sequence[Any]) -> int:
+def fitting_rows(rows: list[Any], request: Request, view: Any) -> list[Any]:
+    """Return the first rows that fit into an array with the relations that `with` names, 1 at least.
+
+    Their sizes are those of the `relation_sizes` of the view's filters.
+    """
+    relation_sizes = getattr(getattr(view, "filterset_class", None), "relation_sizes", {})
+    names = requested_names(request) & relation_sizes.keys()
+    if not rows or not names:
+        return rows
+    found = type(rows[0])._base_manager.filter(pk__in=[row.pk for row in rows])
+    sized = found.order_by().annotate(response_size=sum((relation_sizes[name] for name in names), Value(0)))
+    sizes, used = dict(sized.values_list("pk", "response_size")), 0
+    for position, row in enumerate(rows):
+        used += sizes.get(row.pk, 0)
+        if used > MAX_ARRAY_BYTES:
+            return rows[: max(1, position)]
+    return rows
+
+
+def count_fitting(rows: Sequence[Any]) -> int:
     """Return how many of the rows fit into MAX_ARRAY_BYTES of JSON: 1 at least, if there are any."""
     renderer = FastJSONRenderer()
     if len(renderer.render(rows)) <= MAX_ARRAY_BYTES:

@@ -108,7 +108,7 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
         if request is None or not is_outermost or RELATION_PATH in self.context:
             return []
         relations = _allowed_relations(view)
-        requested = (relations[name] for name in sorted(_requested_names(request) & relations.keys()))
+        requested = (relations[name] for name in sorted(requested_names(request) & relations.keys()))
         return [relation for relation in requested if relation != INCLUDED]
 
     def _fetch(self, instance: Any) -> None:
@@ -142,7 +142,7 @@ class RelationsSerializer(serializers.ModelSerializer[Any]):
         request, view = self.context.get("request"), self.context.get("view")
         if request is None or view is None:
             return set()
-        return _requested_names(request) & set(_relation_names(view))
+        return requested_names(request) & set(_relation_names(view))
 
     def _path(self) -> str:
         names: list[str] = []
@@ -206,7 +206,7 @@ def _relation_names(view: Any) -> list[str]:
     return sorted(_allowed_relations(view))
 
 
-def _requested_names(request: Request) -> set[str]:
+def requested_names(request: Request) -> set[str]:
     """Return every name in `with`, and every outer name that it implies."""
     names = set()
     for name in request.query_params.get("with", "")[:MAX_WITH_LENGTH].split(";"):

@@ -12,6 +12,8 @@ from pytest_django import Settings
 from shared.observability import health
 from shared.serving import storage_checks
 
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.each_database]
+
 READ_ONLY = {"sqlite": "PRAGMA query_only = {}", "postgresql": "SET default_transaction_read_only = {}"}
 
 
@@ -21,12 +23,10 @@ def readiness() -> tuple[int, dict[str, str]]:
     return answer.status_code, json.loads(answer.content)["checks"]
 
 
-@pytest.mark.django_db(transaction=True)
 def test_a_writable_database_and_disk_are_ready():
     assert readiness() == (200, {"database": "ok", "disk": "ok"})
 
 
-@pytest.mark.django_db(transaction=True)
 def test_a_database_in_which_another_writes_is_ready():
     with transaction.atomic():
         connection.cursor().execute("CREATE TABLE held (id integer)")
@@ -34,13 +34,11 @@ def test_a_database_in_which_another_writes_is_ready():
         transaction.set_rollback(True)
 
 
-@pytest.mark.django_db(transaction=True)
 def test_n13_a_folder_that_cannot_be_written_is_not_ready(settings: Settings):
     settings.METRICS_DIR = Path("/proc/metrics")
     assert readiness() == (503, {"database": "ok", "disk": "failed"})
 
 
-@pytest.mark.django_db(transaction=True)
 def test_n13_a_database_that_cannot_be_written_is_not_ready():
     connection.cursor().execute(READ_ONLY[connection.vendor].format("on"))
     try:

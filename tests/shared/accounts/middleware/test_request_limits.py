@@ -17,11 +17,11 @@ from shared.accounts.authentication import NotAuthenticated, authenticate
 from shared.accounts.middleware import request_limits
 from shared.accounts.middleware.request_limits import limit_request
 from shared.accounts.models import SignIn, User
-from shared.accounts.services import create_api_key, revoke_api_key
+from shared.accounts.services import create_api_key, revoke_api_key, sign_out
 from shared.accounts.tokens import AccessToken, RefreshToken, SignInToken
 from shared.serving.asgi import turns
 from shared.serving.asgi.wrapper import wrap
-from tests.shared.accounts.conftest import make_user
+from tests.shared.accounts.conftest import make_user, signed_in
 
 pytestmark = pytest.mark.no_database
 
@@ -249,6 +249,27 @@ def test_n7_a_key_that_is_revoked_while_its_owner_is_known_is_charged_once_at_mo
         fetch_through_limit(raw, "192.0.2.2")
     valid = create_api_key(user=user, name="valid", now=timezone.now())[1]
     assert [fetch_through_limit(valid, "192.0.2.3").status for _ in range(5)] == [200] * 4 + [429]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_n7_the_token_of_an_ended_sign_in_is_charged_to_its_user_once_at_most(
+    settings: Settings, django_assert_num_queries: Any
+) -> None:
+    settings.REQUEST_LIMIT = 5
+    user = make_user(email="gone@example.com")
+    tokens, valid = signed_in(user), signed_in(user)
+    sign_out(principal=authenticate(tokens.access), refresh=None, now=timezone.now())
+
+    def fetch(token: str, address: str) -> int:
+        return asyncio.run(get(application, address=address, headers={"authorization": f"Bearer {token}"})).status
+
+    assert fetch(tokens.access, "192.0.2.1") == 200
+    with pytest.raises(NotAuthenticated):
+        authenticate(tokens.access)
+    assert [fetch(tokens.access, "192.0.2.2") for _ in range(7)] == [200] * 5 + [429] * 2, "of the address"
+    with django_assert_num_queries(0), pytest.raises(NotAuthenticated):
+        authenticate(tokens.access)
+    assert [fetch(valid.access, "192.0.2.3") for _ in range(5)] == [200] * 4 + [429]
 
 
 async def test_n7_made_up_keys_of_an_address_are_looked_up_one_by_one_beside_others(

@@ -24,7 +24,7 @@ from shared.serving.asgi.refusals import CLIENT_KEY
 from shared.serving.asgi.threads import ThreadReuseMiddleware
 from shared.serving.asgi.types import Event
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.each_database]
 
 
 def whole(request: HttpRequest) -> HttpResponse:
