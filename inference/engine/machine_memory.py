@@ -49,11 +49,16 @@ def read_memory(root: Path = Path("/")) -> MachineMemory | None:
 
 
 def _cgroup_memory(folder: Path, swap: MachineMemory) -> MachineMemory | None:
-    """Return the memory of a cgroup, or None if it has no limit. swap: of the machine."""
+    """Return the memory of a cgroup, or None if it has no limit. swap: of the machine.
+
+    That of version 1 counts without swap, as its limit of both is often the same.
+    """
     for limit_file, usage_file, prefix in _CGROUP_FILES:
         with contextlib.suppress(OSError, ValueError, KeyError):
             limit, usage = _read_int(folder / limit_file), _read_int(folder / usage_file)
             cache = _read_fields(folder / "memory.stat")
+            if prefix:
+                swap = MachineMemory(0, 0)
             available = limit - usage + cache[f"{prefix}active_file"] + cache[f"{prefix}inactive_file"]
             with contextlib.suppress(OSError, ValueError):
                 swap_limit = _read_int(folder / "memory.swap.max")
@@ -87,7 +92,7 @@ class LoadLock:
         self._is_usable = True
 
     def try_acquire(self) -> bool:
-        """Return whether this process has the lock now. Without a folder that only this user can write, it has."""
+        """Return whether this process has the lock now. True as well without a folder that only this user can write."""
         if self._file is not None:
             return True
         try:

@@ -116,9 +116,10 @@ def _authenticate_access_token(raw: str, now: datetime) -> Principal:
     if raw in refused_tokens:
         raise NotAuthenticated
     sign_in = SignIn.objects.select_related("user").filter(id=token.sign_in_id).first()
-    if sign_in and sign_in.revoked_at:
+    if sign_in is None or sign_in.revoked_at:  # revoked ones are deleted within the hour
         refused_tokens.add(raw)
-    if sign_in is None or sign_in.revoked_at or sign_in.expires_at <= now:
+        raise NotAuthenticated
+    if sign_in.expires_at <= now:
         raise NotAuthenticated
     user = sign_in.user
     if user.id != token.user_id or not user.is_active or user.token_version != token.token_version:

@@ -73,10 +73,12 @@ Counting = Callable[..., list[CategoryCount]]
 
 
 def reused(compute: Counting) -> Counting:
-    """Decorate a function of keywords whose results, where they took long, are given again for a while."""
+    """Reuse the slow results of a function of keywords for a while, but for those with a condition on products."""
 
     @wraps(compute)
     def reuse(**arguments: Any) -> list[CategoryCount]:
+        if arguments.get("matching"):
+            return compute(**arguments)
         key = blake2b(repr((compute.__name__, sorted(arguments.items()))).encode()).hexdigest()
         if (known := _results.get(key)) is not None:
             return known  # type: ignore[no-any-return]

@@ -1,15 +1,15 @@
 """The lowest quantity of a product's variations, and indexes by it instead of one of variations.
 
-A variation of which the earlier version sells a piece afterwards counts from its product's next change on.
+What the earlier version changes of variations afterwards counts from their product's next change on.
 """
 
-from django.db import migrations, models
+from django.db import migrations, models, transaction
 from django.db.models import OuterRef, Subquery
 from django.db.models.functions import Coalesce, Least
 
 from shared.migration_operations import AddIndexBesideWrites, RemoveIndexBesideWrites
 
-PRODUCTS_PER_UPDATE = 500
+PRODUCTS_PER_UPDATE = 100
 LOWEST = Least(
     Coalesce("lowest_variation_quantity", "quantity", output_field=models.IntegerField()),
     "quantity",
@@ -27,7 +27,9 @@ def fill_lowest_quantities(apps, schema_editor):
         ids = list(unfilled.values_list("pk", flat=True)[:PRODUCTS_PER_UPDATE])
         if not ids:
             return
-        products.filter(pk__in=ids).update(lowest_variation_quantity=lowest)
+        with transaction.atomic():
+            list(products.filter(pk__in=ids).order_by("pk").select_for_update(no_key=True))  # as orders lock them
+            products.filter(pk__in=ids).update(lowest_variation_quantity=lowest)
         last = ids[-1]
 
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from inference.engine.errors import EngineError, EngineOverloaded, InvalidRequest
 from inference.engine.host.options import HostOptions
-from inference.engine.machine_memory import LoadLock, read_memory
+from inference.engine.machine_memory import LoadLock, MachineMemory, read_memory
 
 logger = logging.getLogger(__name__)
 
@@ -72,23 +72,27 @@ class MemoryBudget:
         self._system_root = Path(options.system_root)
         self._load_lock = LoadLock(self._system_root)
         self._lock_users: list[BudgetedModel] = []
-        self._is_locked_out = False  # at the last try, by another host
+        self._locked_out: set[BudgetedModel] = set()  # at their last try, by another host
         self._lock = asyncio.Lock()  # asyncio's locks are first come, first served
         self._changed = asyncio.Event()
 
     async def admit(self, model: BudgetedModel, *, may_evict: bool) -> None:
         """Wait until the model fits, and count it until `release`.
 
-        Raise InvalidRequest if it can never fit, and EngineOverloaded if it does not fit in time.
+        Raise InvalidRequest if it can never fit, and EngineOverloaded if it does not fit in time. While the machine
+        lacks memory for it, others may go first.
         """
         self._check_size(model)
         self._check_machine(model)
+        started_at = time.monotonic()
         try:
-            async with asyncio.timeout(self._options.admission_timeout), self._lock:
-                await self._wait_until_fits(model, may_evict=may_evict and self._options.evict)
-                self._models.append(model)
+            async with asyncio.timeout(self._options.admission_timeout):
+                while not await self._admit_next(model, started_at, may_evict=may_evict):
+                    await self._wait_for_change()
         except TimeoutError:
             raise self._overloaded(model) from None
+        finally:
+            self._locked_out.discard(model)
 
     async def update(self, model: BudgetedModel) -> None:
         """Fit a model whose memory is measured now. Raise as `admit` does, without waiting."""
@@ -121,16 +125,28 @@ class MemoryBudget:
                 if time.monotonic() - model.used_at >= limit and await model.unload_if_idle():
                     logger.info("engine.model_unused model=%s", model.model_id)
 
-    async def _wait_until_fits(self, model: BudgetedModel, *, may_evict: bool) -> None:
-        started_at = time.monotonic()
-        while not (is_within_limits := self._fits(model)) or not self._reserve_machine(model):
-            if not is_within_limits and not may_evict:
+    async def _admit_next(self, model: BudgetedModel, started_at: float, *, may_evict: bool) -> bool:
+        """Wait until the model is within the limits, and return whether the machine has the memory too."""
+        async with self._lock:
+            await self._wait_until_within_limits(model, started_at, may_evict=may_evict and self._options.evict)
+            while not self._reserve_machine(model):
+                if not may_evict:
+                    raise self._overloaded(model)
+                if not self._options.evict or not self._can_make_room(model):
+                    return False
+                if not await self._evict_idle(model):
+                    self._drain_if_late(model, started_at)
+                    return False
+            self._models.append(model)
+            return True
+
+    async def _wait_until_within_limits(self, model: BudgetedModel, started_at: float, *, may_evict: bool) -> None:
+        while not self._fits(model):
+            if not may_evict:
                 raise self._overloaded(model)
-            if may_evict and (not is_within_limits or self._can_make_room(model)):
-                if await self._evict_idle(model):
-                    continue
-                if self._options.autoload and time.monotonic() - started_at >= self._options.drain_after:
-                    self._drain_busy(model)
+            if await self._evict_idle(model):
+                continue
+            self._drain_if_late(model, started_at)
             await self._wait_for_change()
 
     async def _evict_idle(self, new: BudgetedModel) -> bool:
@@ -147,11 +163,13 @@ class MemoryBudget:
         logger.info("engine.model_evicted model=%s for=%s unused_s=%.3f kept=%s", *fields)
         return True
 
-    def _drain_busy(self, new: BudgetedModel) -> None:
+    def _drain_if_late(self, new: BudgetedModel, started_at: float) -> None:
         """Drain the model used longest ago. If all models were always busy, no other would ever be loaded."""
+        if not self._options.autoload or time.monotonic() - started_at < self._options.drain_after:
+            return
         if any(one.is_unloading for one in self._models):
             return
-        if loaded := [one for one in self._models if one.is_loaded and not one.is_reserved]:
+        if loaded := [one for one in self._models if _may_be_drained(one)]:
             drained = min(loaded, key=lambda one: one.used_at)
             logger.info("engine.model_drained model=%s for=%s", drained.model_id, new.model_id)
             drained.drain()
@@ -174,8 +192,9 @@ class MemoryBudget:
         if memory is None or not new.load_bytes:
             return True
         is_large = new.load_bytes > LOCKED_SHARE * memory.available
-        self._is_locked_out = is_large and not self._load_lock.try_acquire()
-        if self._is_locked_out:
+        self._locked_out.discard(new)
+        if is_large and not self._load_lock.try_acquire():
+            self._locked_out.add(new)
             return False
         has_room = self._lacking_bytes(new) <= 0  # read again, because the lock's last holder has loaded since
         if has_room and is_large:
@@ -187,13 +206,17 @@ class MemoryBudget:
     def _lacking_bytes(self, new: BudgetedModel) -> int:
         """Return what a load needs beyond the machine's available memory. It is negative if there is more."""
         memory = read_memory(self._system_root)
-        pending_bytes = sum(one.pending_bytes for one in self._models)
-        return new.load_bytes + pending_bytes - memory.available if memory else 0
+        return new.load_bytes - self._unclaimed_bytes(memory) if memory else 0
+
+    def _unclaimed_bytes(self, memory: MachineMemory) -> int:
+        """Return what is available beside the loads of this host that are in progress."""
+        return memory.available - sum(one.pending_bytes for one in self._models)
 
     def _can_make_room(self, new: BudgetedModel) -> bool:
-        """Return whether the end of this host's models could give a load what the machine lacks."""
-        loaded_bytes = sum(one.memory_bytes for one in self._models if one.is_loaded)
-        return not self._is_locked_out and self._lacking_bytes(new) <= loaded_bytes
+        """Return whether the end of this host's models that may end could give a load what the machine lacks."""
+        ending = [one for one in self._models if one.is_idle or (self._options.autoload and _may_be_drained(one))]
+        freed_bytes = sum(one.memory_bytes for one in ending)
+        return new not in self._locked_out and self._lacking_bytes(new) <= freed_bytes
 
     def _check_size(self, model: BudgetedModel) -> None:
         budget = self._options.memory_budget
@@ -208,7 +231,8 @@ class MemoryBudget:
         if memory and model.load_bytes > memory.total:
             raise InvalidRequest(
                 f"{model.model_id} takes about {model.load_bytes} bytes with these options, but this machine, or the "
-                f"container of its model host, has {memory.total}. {_advice(model)}"
+                f"container of its model host, has {memory.total}. Load it with {_fewer_replicas(model)}`quantization` "
+                "int8, more `gpu_layers` if there is a GPU or, on llama.cpp, a smaller `context_size`."
             )
 
     def _overloaded(self, model: BudgetedModel) -> EngineError:
@@ -216,7 +240,7 @@ class MemoryBudget:
 
     def _shortage(self, model: BudgetedModel) -> str:
         """Return what uses the memory that a model needs, and what to do, as words."""
-        if self._fits(model) and self._is_locked_out:
+        if self._fits(model) and model in self._locked_out:
             return (
                 f"which takes about {model.load_bytes} bytes: another model host of this machine is loading a model. "
                 "Try again when it has."
@@ -224,8 +248,9 @@ class MemoryBudget:
         memory = read_memory(self._system_root)
         if self._fits(model) and memory and self._lacking_bytes(model) > 0:
             return (
-                f"which takes about {model.load_bytes} bytes: {memory.available} are available on this machine, whose "
-                "programs, or other models, use the rest. End some of them, unload a model, or try again later."
+                f"which takes about {model.load_bytes} bytes: {max(0, self._unclaimed_bytes(memory))} are available on "
+                "this machine, whose programs, or other models, use the rest. End some of them, unload a model, or try "
+                "again later."
             )
         return f"which needs {_amount(model)}: other models use it. Unload one, or try again later."
 
@@ -239,8 +264,16 @@ def _amount(model: BudgetedModel) -> str:
 
 def _advice(model: BudgetedModel) -> str:
     """Return the options by which a model takes less memory, as words."""
-    fewer = "fewer `replicas`, " if model.replica_count > 1 else ""
+    fewer = _fewer_replicas(model)
     return f"Load it with {fewer}a smaller `context_size` or `max_sequences`, or with `quantization` int8."
+
+
+def _fewer_replicas(model: BudgetedModel) -> str:
+    return "fewer `replicas`, " if model.replica_count > 1 else ""
+
+
+def _may_be_drained(model: BudgetedModel) -> bool:
+    return model.is_loaded and not model.is_reserved
 
 
 def _usage(model: BudgetedModel, now: float) -> str:

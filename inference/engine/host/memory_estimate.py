@@ -88,8 +88,10 @@ def _estimate(total: float, load: float) -> MemoryEstimate:
 
 
 def _cpu_share(metadata: ModelMetadata, options: LoadOptions) -> float:
-    """Return the part of a model of Stoa's engine that is not on a GPU."""
-    return 1 - layer_share(options.gpu_layers, metadata.layers) if gpu_devices() else 1.0
+    """Return the part of a model of Stoa's engine that is not on a GPU. Encoders are computed on the CPU."""
+    if TEXT_GENERATION not in metadata.capabilities or not metadata.layers or not gpu_devices():
+        return 1.0
+    return 1 - layer_share(options.gpu_layers, metadata.layers)
 
 
 def _weight_bytes(metadata: ModelMetadata, options: LoadOptions, *, is_adapted: bool) -> float:

@@ -16,6 +16,7 @@ NOW = datetime(2026, 3, 30, 10, 30, tzinfo=UTC)
 def _nothing_reused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Count by category at each read, however slow the machine is."""
     monkeypatch.setattr(products, "REUSE_RATIO", 0)
+    products._results.clear()
 
 
 @pytest.fixture

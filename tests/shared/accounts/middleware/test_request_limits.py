@@ -18,6 +18,7 @@ from shared.accounts.middleware import request_limits
 from shared.accounts.middleware.request_limits import limit_request
 from shared.accounts.models import SignIn, User
 from shared.accounts.services import create_api_key, revoke_api_key, sign_out
+from shared.accounts.tasks import delete_expired
 from shared.accounts.tokens import AccessToken, RefreshToken, SignInToken
 from shared.serving.asgi import turns
 from shared.serving.asgi.wrapper import wrap
@@ -252,13 +253,16 @@ def test_n7_a_key_that_is_revoked_while_its_owner_is_known_is_charged_once_at_mo
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("is_deleted", [False, True])
 def test_n7_the_token_of_an_ended_sign_in_is_charged_to_its_user_once_at_most(
-    settings: Settings, django_assert_num_queries: Any
+    settings: Settings, django_assert_num_queries: Any, is_deleted: bool
 ) -> None:
     settings.REQUEST_LIMIT = 5
     user = make_user(email="gone@example.com")
     tokens, valid = signed_in(user), signed_in(user)
     sign_out(principal=authenticate(tokens.access), refresh=None, now=timezone.now())
+    if is_deleted:
+        delete_expired(now=timezone.now())
 
     def fetch(token: str, address: str) -> int:
         return asyncio.run(get(application, address=address, headers={"authorization": f"Bearer {token}"})).status
