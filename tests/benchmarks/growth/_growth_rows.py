@@ -136,7 +136,8 @@ class ShopRows:
             Product.objects.all(), size, shop_id=self.of_shop, image_id=pick(self.images), slug="'lamp-' || n",
             name=f"'Lamp word' || n % {WORDS} || ' number ' || n", sku="'SKU' || n",
             price="100 + n % 100000 * 7919 % 100000", sale_price="null", quantity="n / 10 * 7 % 100",
-            sold_quantity="n * 31 % 5000", rating_count="n % 7", rating_sum="n % 7 * (1 + n % 5)", status=one_in_ten("'draft'", "'publish'"),
+            sold_quantity="n * 31 % 5000", rating_count="n % 7", rating_sum="n % 7 * (1 + n % 5)",
+            status=one_in_ten("'draft'", "'publish'"),
             language="CASE WHEN n / 10 % 10 = 1 THEN 'de' ELSE 'en' END", **self.times(size),
         )  # fmt: skip
         in_category, with_tag = Product.categories.through, Product.tags.through
