@@ -55,6 +55,7 @@ def test_a_unit_is_hardened(name: str):
     unit = UNITS[name]
     assert (unit["User"], unit["NoNewPrivileges"], unit["ProtectSystem"]) == (["stoa"], ["yes"], ["strict"])
     assert (unit["CapabilityBoundingSet"], unit["ProtectHome"]) == ([""], ["yes"])
+    assert unit["InaccessiblePaths"] == ["-/opt/stoa/.git"]
     assert unit["Restart"] == ["always"]
 
 
