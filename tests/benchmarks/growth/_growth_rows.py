@@ -12,6 +12,7 @@ from django.db.models import QuerySet
 from commerce.addresses.models import Address
 from commerce.attachments.models import Attachment
 from commerce.attributes.models import Attribute, AttributeValue
+from commerce.attributes.services import MAX_ATTRIBUTES_PER_SHOP
 from commerce.catalog.models import Category, Product, ProductValue, Tag, Variation, VariationValue
 from commerce.catalog.stock import LOWEST_OF_VARIATIONS
 from commerce.descriptions.models import DescriptionDraft, DescriptionJob
@@ -126,7 +127,8 @@ class ShopRows:
         groups = max(1, size // 500)
         categories = copy(Category.objects.all(), groups, **names, **self.times(groups))
         tags = copy(Tag.objects.all(), groups, **names, **self.times(groups))
-        attributes = copy(Attribute.objects.all(), few, **names, shop_id=self.of_shop, **self.times(few))
+        shop = share(self.shops, self.own["shop"], most=MAX_ATTRIBUTES_PER_SHOP // 2)
+        attributes = copy(Attribute.objects.all(), few, **names, shop_id=shop, **self.times(few))
         values = copy(AttributeValue.objects.all(), 3 * few, attribute_id=pick(attributes), value="'Value ' || n")
         self.images = copy(
             Attachment.objects.all(), size, key="md5(n::text)", owner_id=pick(self.users),
