@@ -13,4 +13,5 @@ class ApiConfig(AppConfig):
         import_module("shared.api.converters")
         import_module("shared.api.lists.schema")
         import_module("shared.api.reads.cache").watch_writes()
+        import_module("shared.serving.asgi.calls").count_queries()
         post_migrate.connect(import_module("shared.api.lists.text_indexes").create_text_indexes, sender=self)

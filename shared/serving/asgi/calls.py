@@ -4,7 +4,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 
 LONG_SECONDS = 0.03  # of a processor that a call has computed when it is a long one
 MAX_LONG = 2  # such calls, beside which no client starts another while it computes one, or has just computed much
@@ -22,6 +25,8 @@ R = TypeVar("R")
 class Call:
     """A call in a thread, which knows how long it has computed there. On macOS it knows when it ends.
 
+    PostgreSQL computes for it as well: what a query that locks nothing takes above LONG_SECONDS counts.
+
     address: where it comes from. is_expected_long: its client has just computed much.
     """
 
@@ -34,20 +39,43 @@ class Call:
         self._clock: int | None = None  # of the thread, while the call runs
         self._began_at = 0.0
         self._computed_seconds = 0.0
+        self._query_seconds = 0.0  # above LONG_SECONDS each
+        self._query_began_at: float | None = None
 
     def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, in this thread."""
         self._began_at = time.thread_time()
         if sys.platform != "darwin":
             self._clock = time.pthread_getcpuclockid(threading.get_ident())
+        _thread.call = self
         try:
             return function(*args, **kwargs)
         finally:
+            _thread.call = None
             self._computed_seconds = time.thread_time() - self._began_at
             self._clock = None
 
+    def query(self, execute: Callable[..., R], *args: Any) -> R:
+        """Execute a query that PostgreSQL computes."""
+        self._query_began_at = time.monotonic()
+        try:
+            return execute(*args)
+        finally:
+            seconds, self._query_began_at = self._long_query_seconds, None
+            self._query_seconds = seconds
+
     @property
     def computed_seconds(self) -> float:
+        return self._thread_seconds + self._long_query_seconds
+
+    @property
+    def _long_query_seconds(self) -> float:
+        if (began_at := self._query_began_at) is None:
+            return self._query_seconds
+        return self._query_seconds + max(0.0, time.monotonic() - began_at - LONG_SECONDS)
+
+    @property
+    def _thread_seconds(self) -> float:
         if (clock := self._clock) is not None:
             try:
                 return time.clock_gettime(clock) - self._began_at
@@ -73,6 +101,32 @@ class Call:
     @property
     def is_long(self) -> bool:
         return (self._is_expected_long or self.computed_seconds > LONG_SECONDS) and self.is_computing
+
+
+_thread = threading.local()  # its `call` is what runs
+
+
+def count_queries() -> None:
+    """Count the long queries of every connection to PostgreSQL that is opened from now on. SQLite computes itself."""
+    connection_created.connect(_watch_connection, dispatch_uid="shared.serving.asgi.calls")
+
+
+def _watch_connection(*, connection: BaseDatabaseWrapper, **_: Any) -> None:
+    if connection.vendor == "postgresql" and _count_query not in connection.execute_wrappers:
+        connection.execute_wrappers.append(_count_query)
+
+
+def _count_query(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+    call: Call | None = getattr(_thread, "call", None)
+    if call is None or not _is_computed(sql):
+        return execute(sql, params, many, context)
+    return call.query(execute, sql, params, many, context)
+
+
+def _is_computed(sql: str) -> bool:
+    """Return whether this reads and waits for no lock: whoever waits for another client's is not to blame."""
+    locks = " FOR " in sql[-100:].upper() or "pg_advisory" in sql[:100]
+    return sql.lstrip()[:6].upper().startswith(("SELECT", "WITH")) and not locks
 
 
 def may_start_beside(calls: list[Call], *, free: int) -> float:
