@@ -6,17 +6,19 @@ directly and through Stoa's API by the same client: the baseline of "through Sto
 
 import asyncio
 import contextlib
+import itertools
 import os
 import statistics
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
 
-from inference.engine import LoadOptions
+from inference.engine import EngineClient, GenerationRequest, LoadOptions, SamplingParams
 from inference.engine.external import ENGINE_KINDS
 from inference.engine.external.installation import installed_folder, is_installed
 from inference.engine.external.server import EngineServer, ServerPlan
@@ -39,11 +41,8 @@ class Timing:
     first_token_ms: float
 
 
-class CompletionsClient:
-    """A client of an OpenAI-compatible server, which asks it for completions."""
-
-    def __init__(self, client: httpx2.AsyncClient, model: str) -> None:
-        self._client, self._model = client, model
+class Asker(ABC):
+    """Asks for concurrent completions."""
 
     async def run(self, count: int, turn: int) -> Timing:
         """Return the timing of concurrent streams. Each turn has other prompts, so that no prefix is cached."""
@@ -53,8 +52,35 @@ class CompletionsClient:
         took = time.perf_counter() - began
         return Timing(count * TOKENS / took, statistics.median(first) * 1000)
 
+    @abstractmethod
     async def _stream(self, text: str) -> float:
         """Read a stream to its end and return the seconds to its first token."""
+
+
+class EngineAsker(Asker):
+    """Asks a model of a host, without a web process before it."""
+
+    def __init__(self, engine: EngineClient, model: str) -> None:
+        self._engine, self._model, self._ids = engine, model, itertools.count()
+
+    async def _stream(self, text: str) -> float:
+        sampling = SamplingParams(max_tokens=TOKENS, temperature=0, ignore_eos=True)
+        request = GenerationRequest(request_id=f"bench-{next(self._ids)}", prompt=text, sampling=sampling)
+        began, first = time.perf_counter(), 0.0
+        async for output in await self._engine.generate(self._model, request):
+            first = first or time.perf_counter() - began
+            if output.finish_reason and output.finish_reason != "length":
+                raise SystemExit(f"{self._model}: {output}")
+        return first
+
+
+class CompletionsClient(Asker):
+    """A client of an OpenAI-compatible server, which asks it for completions."""
+
+    def __init__(self, client: httpx2.AsyncClient, model: str) -> None:
+        self._client, self._model = client, model
+
+    async def _stream(self, text: str) -> float:
         body = {"model": self._model, "prompt": text, "max_tokens": TOKENS, "temperature": 0, "ignore_eos": True}
         began, first, tail = time.perf_counter(), 0.0, b""
         async with self._client.stream("POST", "/v1/completions", json=body | {"stream": True}) as response:
@@ -78,7 +104,9 @@ async def direct(kind: str, folder: Path, model: Path, socket: Path) -> AsyncIte
         socket=socket,
         options=options(kind),
         context_size=CONTEXT,
+        weight_bytes=0,
         cache_bytes=2**30,
+        gpu_share=0.0,
     )
     server = EngineServer(plan)
     try:
@@ -94,7 +122,7 @@ def options(kind: str) -> LoadOptions:
     return LoadOptions(engine=kind, context_size=CONTEXT, max_sequences=max(COUNTS), dtype=dtype)
 
 
-async def measure(asked: CompletionsClient, rounds: int, counts: tuple[int, ...]) -> dict[int, Timing]:
+async def measure(asked: Asker, rounds: int, counts: tuple[int, ...]) -> dict[int, Timing]:
     """Return the medians by number of requests."""
     await asked.run(1, 0)
     timings = {}
@@ -126,7 +154,17 @@ def compare(
 ) -> Iterator[Comparison]:
     """Yield the rows of all engines. The baseline of their speed is Stoa's engine."""
     engines = Path(os.environ["STOA_ENGINES_DIR"])
+
+    async def ask_engine() -> dict[int, Timing]:
+        await served.host.load("model", models["vllm"], options("stoa"))
+        timings = await measure(EngineAsker(served.engine, "model"), rounds, counts)
+        await served.engine.close()
+        await served.host.unload("model")
+        return timings
+
+    asked = asyncio.run(ask_engine())
     ours = asyncio.run(through_stoa(served, "stoa", "model", models["vllm"], rounds, counts))
+    yield from fronts("stoa", ours, asked)
     batching = TransformersBaseline(models["vllm"])
     for count in counts:
         speed = batching.run_continuously(prompts(count, PROMPT, VOCABULARY), TOKENS)
@@ -147,12 +185,18 @@ def compare(
         for count in counts:
             mine, theirs = ours[count].tokens_per_second, plain[count].tokens_per_second
             yield Comparison(f"stoa over {kind}, {count}", mine, theirs, "tokens/s")
-        for count in counts:
-            speed = fronted[count].tokens_per_second
-            yield Comparison(f"{kind} through Stoa, {count}", speed, plain[count].tokens_per_second, "tokens/s")
-        for count in counts:
-            first = fronted[count].first_token_ms
-            yield Comparison(f"{kind} through Stoa, {count}, first token", first, plain[count].first_token_ms, "ms")
+        yield from fronts(kind, fronted, plain)
+
+
+def fronts(kind: str, fronted: dict[int, Timing], plain: dict[int, Timing]) -> Iterator[Comparison]:
+    """Yield the rows of an engine through the API. The baseline is the engine asked directly."""
+    for count, timing in fronted.items():
+        baseline = plain[count].tokens_per_second
+        yield Comparison(f"{kind} through Stoa, {count}", timing.tokens_per_second, baseline, "tokens/s")
+    for count, timing in fronted.items():
+        yield Comparison(
+            f"{kind} through Stoa, {count}, first token", timing.first_token_ms, plain[count].first_token_ms, "ms"
+        )
 
 
 def give_every_token_a_text(model: Path) -> None:
