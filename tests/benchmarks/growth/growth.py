@@ -126,7 +126,9 @@ def measure_requests(sizes: Sequence[int], rounds: int) -> list[Cost]:
     with contextlib.ExitStack() as stack:
         shops = [stack.enter_context(grown_shop(size, int(sizes[0] * DEPTH))) for size in sizes]
         measure(shops, rounds, costs, [])
-        costs = {name: cost for name, cost in costs.items() if all(cost.times)}
+        for name in [name for name, cost in costs.items() if not all(cost.times)]:
+            print(f"Refused in a shop, which says so above: {name}")
+            del costs[name]
         if doubtful := [name for name, cost in costs.items() if MAX_GROWTH < cost.growth < DOUBTLESS_GROWTH]:
             measure(shops, 3 * rounds, costs, doubtful)  # a few milliseconds more may be the machine's
     return list(costs.values())
