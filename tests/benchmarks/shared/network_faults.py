@@ -109,6 +109,14 @@ def print_results(network: FaultyNetwork, parts: list[Operations], seconds: floa
     print(f"{seconds:.0f} s")
 
 
+def print_errors(home: Path) -> None:
+    """Print what the servers logged of errors that no fault explains."""
+    for log in home.rglob("*.log"):
+        for line in log.read_text(errors="replace").splitlines():
+            if '"request_failed"' in line:
+                print(f"{log.name}: {line}")
+
+
 def main() -> None:
     chosen = parse()
     logging.getLogger("werkzeug").setLevel(logging.WARNING)  # moto's server
@@ -124,6 +132,8 @@ def main() -> None:
         seconds = time.monotonic() - began
         wrong = [*shop.differences(), *models.differences()]
         print_results(network, parts, seconds)
+        if wrong:
+            print_errors(shop.shop.log.parent.parent)
     print(f"Differences: {len(wrong)}")
     for line in wrong:
         print(line)
