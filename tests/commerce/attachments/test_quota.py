@@ -60,7 +60,7 @@ def test_n4_bytes_count_and_a_confirmed_user_has_the_larger_quota(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_n4_of_twenty_concurrent_uploads_no_more_than_the_quota_are_stored(
+def test_n4_of_fifty_concurrent_uploads_no_more_than_the_quota_are_stored(
     upload: Upload, customer: User, settings: Settings
 ):
     settings.MAX_UNVERIFIED_ATTACHMENT_BYTES = 5 * len(pdf_file())
@@ -71,9 +71,9 @@ def test_n4_of_twenty_concurrent_uploads_no_more_than_the_quota_are_stored(
         finally:
             connection.close()
 
-    with ThreadPoolExecutor(20) as pool:
-        statuses = sorted(pool.map(send, range(20)))
-    assert statuses == [200] * 5 + [413] * 15
+    with ThreadPoolExecutor(50) as pool:
+        statuses = sorted(pool.map(send, range(50)))
+    assert statuses == [200] * 5 + [413] * 45
     assert Attachment.objects.aggregate(size=Sum("size"))["size"] == 5 * len(pdf_file())
 
 
@@ -177,7 +177,7 @@ def test_n4_me_shows_the_quota_of_each_shop_and_the_admin_sets_it_for_one(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_n4_of_twenty_concurrent_uploads_by_a_shops_staff_no_more_than_its_quota_are_stored(
+def test_n4_of_fifty_concurrent_uploads_by_a_shops_staff_no_more_than_its_quota_are_stored(
     upload: Upload, shop: Shop, settings: Settings
 ):
     settings.MAX_ATTACHMENTS_PER_SHOP = 5
@@ -190,7 +190,7 @@ def test_n4_of_twenty_concurrent_uploads_by_a_shops_staff_no_more_than_its_quota
         finally:
             connection.close()
 
-    with ThreadPoolExecutor(20) as pool:
-        statuses = sorted(pool.map(send, range(20)))
-    assert statuses == [200] * 5 + [413] * 15
+    with ThreadPoolExecutor(50) as pool:
+        statuses = sorted(pool.map(send, range(50)))
+    assert statuses == [200] * 5 + [413] * 45
     assert Attachment.objects.count() == 5
