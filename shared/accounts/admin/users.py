@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group
 from django.contrib.auth.views import PasswordChangeView
 from django.db.models import QuerySet
 from django.forms import ModelForm
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import path, reverse_lazy
@@ -73,11 +73,10 @@ class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignor
         page = login_required(second_factor_page, login_url="admin:login")  # for users of dashboards as well
         return [path("second-factor/", page, name="accounts_user_second_factor"), *super().get_urls()]
 
-    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponseBase:
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
         for_request = copy(self)  # Django's view passes its form no request
-        for_request.change_password_form = partial(PasswordForm, actor=request.user)
-        response: HttpResponseBase = super(UserAdmin, for_request).user_change_password(request, id, form_url)
-        return response
+        for_request.change_password_form = partial(PasswordForm, actor=cast(User, request.user))
+        return super(UserAdmin, for_request).user_change_password(request, id, form_url)
 
     @admin.display(description="Password")
     def password_link(self, user: User) -> str:

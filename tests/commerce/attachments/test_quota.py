@@ -97,6 +97,20 @@ def test_n4_me_shows_the_quota_and_what_is_left_and_the_admin_sets_it_for_one_us
     assert upload(PDF).status_code == 413
 
 
+def test_n4_a_super_admin_sets_the_quota_of_a_user_in_the_admin(upload: Upload, customer: User, admin: User):
+    page, path = Client(), f"/admin/accounts/user/{customer.pk}/change/"
+    page.force_login(admin)
+    initial = page.get(path).context["adminform"].form.initial
+    values = {name: value for name, value in initial.items() if value not in (None, False)}
+
+    assert page.post(path, values | {"attachment_count_limit": 1}).status_code == 302
+
+    assert Client(headers=bearer(customer)).get("/api/me").json()["storage"]["remaining_files"] == 1
+    assert [upload(PDF).status_code for _ in range(2)] == [200, 413]
+    assert page.post(path, values | {"attachment_count_limit": ""}).status_code == 302
+    assert Client(headers=bearer(customer)).get("/api/me").json()["storage"]["max_files"] == 200
+
+
 def test_n4_me_of_a_super_admin_has_no_quota(admin: User):
     storage = Client(headers=bearer(admin)).get("/api/me").json()["storage"]
     unlimited = dict.fromkeys(["max_bytes", "max_files", "remaining_bytes", "remaining_files"])

@@ -15,9 +15,8 @@ from structlog.testing import capture_logs
 from shared.accounts.email.links import LinkPurpose, create_link_token
 from shared.accounts.models import ApiKey, SignIn, User
 from shared.accounts.recovery import create_or_promote_staff, hash_new_password
-from shared.accounts.roles import Role
 from shared.accounts.services import create_api_key, revoke_api_key
-from tests.shared.accounts.conftest import PASSWORD, make_user, signed_in
+from tests.shared.accounts.conftest import PASSWORD, signed_in
 
 NEW_PASSWORD = "another good passphrase"
 USERS = "/admin/accounts/user/"
