@@ -12,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 from django.conf import settings
+from django.test import TransactionTestCase
 
 from tests.once_per_run import once_per_run
 
@@ -36,8 +37,15 @@ def django_db_keepdb() -> bool:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None) -> Iterator[None]:
-    """End the sessions that threads of tests have left, before the database is dropped. Extends pytest-django's."""
-    yield
+    """Extend pytest-django's fixture: let tests of several transactions empty the audit log, and end sessions.
+
+    The sessions are those that threads of tests have left, which would keep the database from being dropped.
+    """
+    from tests.shared.audit.emptying import empty_database  # here: it needs the models
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", empty_database)
+        yield
     if is_postgresql():
         others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
         with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as connection:

@@ -26,7 +26,7 @@ def create_address(
         raise ValidationFailed({"customer_id": ["Send your own id: you can only add addresses of your own."]})
     _lock_customer(customer_id)
     if Address.objects.filter(customer=customer_id).count() >= MAX_ADDRESSES_PER_CUSTOMER:
-        message = f"A customer has at most {MAX_ADDRESSES_PER_CUSTOMER} addresses. Delete one first."
+        message = f"A customer has at most {MAX_ADDRESSES_PER_CUSTOMER} addresses: 0 are left. Delete one first."
         raise ValidationFailed({"customer_id": [message]})
     row = Address(customer_id=customer_id, title=title, type=type, address=address, default=default, created_at=now)
     return _save(row, now)

@@ -78,7 +78,14 @@ def remove_staff(*, actor: User, shop_id: int, user_id: int) -> None:
     membership.delete()
     user = membership.user
     if user.role == Role.STAFF:
-        change_user(user=user, name=user.name, email=user.email, role=Role.CUSTOMER, is_active=user.is_active)
+        change_user(
+            user=user,
+            name=user.name,
+            email=user.email,
+            role=Role.CUSTOMER,
+            is_active=user.is_active,
+            actor=actor,
+        )
 
 
 def increment_order_counts(*, shop_ids: Iterable[int]) -> None:

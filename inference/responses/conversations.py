@@ -40,7 +40,9 @@ def create_conversation(
     """
     lock_active_user(user)  # concurrent creations are counted one after the other
     if Conversation.objects.for_user(user).count() >= MAX_CONVERSATIONS:
-        raise InvalidRequest(f"You have {MAX_CONVERSATIONS} conversations, the maximum. Delete some of them.")
+        raise InvalidRequest(
+            f"You have {MAX_CONVERSATIONS} conversations, the maximum: 0 are left. Delete some of them."
+        )
     conversation = Conversation.objects.create(user=user, metadata=dict(metadata), created_at=now, used_at=now)
     add_items(conversation=conversation, items=items, now=now)
     _check_size(conversation)

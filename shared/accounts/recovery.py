@@ -20,6 +20,7 @@ from shared.accounts.roles import Role
 from shared.accounts.services import (
     create_user,
     limit_registrations,
+    record_security_event,
     require_strong_password,
     rights_of_registered_users,
 )
@@ -88,13 +89,16 @@ def reset_password(*, token: str, password: str, address: str, now: datetime) ->
     if user is None:
         raise InvalidLink
     require_strong_password(password, user)
-    changed = matching.update(
-        password=hash_password(password),
-        token_version=F("token_version") + 1,
-        email_verified_at=Coalesce("email_verified_at", now),
-    )
-    if not changed:  # a concurrent request used the link
-        raise InvalidLink
+    hashed = hash_password(password)  # before the transaction: it is slow
+    with transaction.atomic():
+        changed = matching.update(
+            password=hashed,
+            token_version=F("token_version") + 1,
+            email_verified_at=Coalesce("email_verified_at", now),
+        )
+        if not changed:  # a concurrent request used the link
+            raise InvalidLink
+        record_security_event("password_reset", user=user, actor=user)
     return decision
 
 
@@ -129,6 +133,9 @@ def create_or_promote_staff(
             raise ApiError(409, "The user with this e-mail address cannot become staff.")
         elif user.role == Role.CUSTOMER:
             _limit_inference(user, may_run_inference)
+        if user.role != Role.STAFF:
+            record_security_event("role_changed", user=user, actor=user, before=user.role, after=Role.STAFF)
+        record_security_event("password_changed", user=user, actor=user)
         user.role, user.password = Role.STAFF, password_hash
         user.token_version += 1
         user.email_verified_at = user.email_verified_at or now

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+import structlog
 from django.conf import settings
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
@@ -24,10 +25,13 @@ from shared.accounts.models import ApiKey, SignIn, User
 from shared.accounts.passwords import hash_password, password_matches
 from shared.accounts.roles import ROLE_PERMISSIONS, Role
 from shared.accounts.sign_ins.networks import find_user, network_of, remember_network
-from shared.accounts.sign_ins.second_factor import check_second_factor, has_second_factor
+from shared.accounts.sign_ins.second_factor import SecondFactorRequired, check_second_factor, has_second_factor
 from shared.accounts.tokens import AccessToken, RefreshToken
 from shared.api.errors import ApiError, NotFound, ValidationFailed
 from shared.api.limits.rate_limits import RateLimitDecision, address_key, hit, raise_if_limited, rate_limit_headers
+from shared.audit.services import record_audit_entry
+
+logger = structlog.get_logger(__name__)
 
 REUSE_PERIOD = timedelta(seconds=10)  # in which a used refresh token is answered again with its pair
 REGISTERING_ROLES = (Role.CUSTOMER, Role.STORE_OWNER)
@@ -144,12 +148,18 @@ def check_credentials(
     raise_if_limited(by_account)
     decision = min(by_address, by_account, key=lambda decision: decision.remaining)
     if not password_matches(user, password) or user is None or not user.is_active:
+        logger.warning("sign_in_refused", factor="password", user_id=user.pk if user else None)
         raise ApiError(
             401,
             "The e-mail address or the password is wrong.",
             headers={"WWW-Authenticate": "Bearer"} | rate_limit_headers(decision),
         )
-    check_second_factor(user=user, code=otp, now=now)
+    try:
+        factor = check_second_factor(user=user, code=otp, now=now)
+    except SecondFactorRequired:
+        logger.warning("sign_in_refused", factor="second", user_id=user.pk)
+        raise
+    logger.info("sign_in_accepted", factor=factor, user_id=user.pk)
     remember_network(user=user, network=network, now=now)
     return user, decision
 
@@ -179,9 +189,16 @@ def refresh_tokens(*, refresh: str, now: datetime) -> TokenPair:
     if sign_in.revoked_at:
         raise NotAuthenticated
     if sign_in.previous_refresh_id != token.token_id or now > sign_in.refreshed_at + REUSE_PERIOD:
-        SignIn.objects.filter(id=sign_in.id, revoked_at=None, refreshed_at__lt=now).update(revoked_at=now)
+        _revoke_reused(sign_in, now)
         raise NotAuthenticated
     return _token_pair(sign_in, sign_in.refreshed_at)
+
+
+@transaction.atomic
+def _revoke_reused(sign_in: SignIn, now: datetime) -> None:
+    """Revoke a sign-in of which an exchanged token was used again. A use before the last exchange revokes nothing."""
+    if SignIn.objects.filter(id=sign_in.id, revoked_at=None, refreshed_at__lt=now).update(revoked_at=now):
+        record_security_event("refresh_token_reused", user=sign_in.user, actor=None, session=sign_in.id)
 
 
 def sign_out(*, principal: Principal, refresh: str | None, now: datetime) -> None:
@@ -193,10 +210,12 @@ def sign_out(*, principal: Principal, refresh: str | None, now: datetime) -> Non
     SignIn.objects.filter(id__in=revoked, user=principal.user, revoked_at=None).update(revoked_at=now)
 
 
+@transaction.atomic
 def revoke_sign_in(*, user: User, sign_in_id: uuid.UUID, now: datetime) -> None:
     """End one of the user's sign-ins, with all its tokens. Raise NotFound for any other and for one that has ended."""
     if not SignIn.objects.active_of(user, now=now).filter(pk=sign_in_id).order_by().update(revoked_at=now):
         raise NotFound
+    record_security_event("session_revoked", user=user, actor=user, session=sign_in_id)
 
 
 def change_password(*, user: User, old: str, new: str) -> RateLimitDecision:
@@ -209,18 +228,20 @@ def change_password(*, user: User, old: str, new: str) -> RateLimitDecision:
     if not password_matches(user, old):
         raise ValidationFailed({"old": ["Your old password is wrong."]})
     require_strong_password(new, user, field="new")
-    set_password(user=user, password=new)
+    set_password(user=user, password=new, actor=user)
     return decision
 
 
-def set_password(*, user: User, password: str) -> None:
+def set_password(*, user: User, password: str, actor: User | None = None) -> None:
     """Set a password without the old one, as an administrator does, and refuse every earlier token."""
     user.password = hash_password(password)
-    User.objects.filter(pk=user.pk).update(password=user.password, token_version=F("token_version") + 1)
+    with transaction.atomic():
+        User.objects.filter(pk=user.pk).update(password=user.password, token_version=F("token_version") + 1)
+        record_security_event("password_changed", user=user, actor=actor)
     user.refresh_from_db(fields=["token_version"])
 
 
-def change_user(*, user: User, name: str, email: str, role: Role, is_active: bool) -> None:
+def change_user(*, user: User, name: str, email: str, role: Role, is_active: bool, actor: User | None = None) -> None:
     """Save an administrator's edit of a user.
 
     A new role or a change of `is_active` refuses every earlier token. A new e-mail address is not confirmed. Raise
@@ -232,6 +253,10 @@ def change_user(*, user: User, name: str, email: str, role: Role, is_active: boo
             raise ValidationFailed({"role": [LAST_ADMIN_ERROR]})
         if (row.role, row.is_active) != (role, is_active):
             row.token_version += 1
+        if row.role != role:
+            record_security_event("role_changed", user=row, actor=actor, before=row.role, after=role)
+        if row.is_active != is_active:
+            record_security_event("activated" if is_active else "deactivated", user=row, actor=actor)
         if row.email != User.objects.normalize_email(email):
             row.email_verified_at = None
         row.name, row.email, row.role, row.is_active = name, User.objects.normalize_email(email), role, is_active
@@ -272,17 +297,19 @@ def would_leave_no_admin(*, user: User, role: Role, is_active: bool) -> bool:
     return admins.filter(pk=user.pk).exists() and not admins.exclude(pk=user.pk).exists()
 
 
-def deactivate_user(*, user: User) -> None:
+def deactivate_user(*, user: User, actor: User | None = None) -> None:
     """Refuse the tokens and keys of a user from the next request. Nothing is deleted."""
-    change_user(user=user, name=user.name, email=user.email, role=Role(user.role), is_active=False)
+    change_user(user=user, name=user.name, email=user.email, role=Role(user.role), is_active=False, actor=actor)
 
 
+@transaction.atomic
 def create_api_key(
     *,
     user: User,
     name: str,
     permissions: Sequence[str] | None = None,
     expires_at: datetime | None = None,
+    actor: User | None = None,
     now: datetime,
 ) -> tuple[ApiKey, str]:
     """Create an API key and return it with its raw form, which is not stored.
@@ -305,6 +332,7 @@ def create_api_key(
         expires_at=expires_at,
         created_at=now,
     )
+    _record_key_event("api_key_created", key, actor, permissions=key.permissions, expires_at=expires_at)
     return key, f"{API_KEY_PREFIX}{key_id}_{secret}"
 
 
@@ -344,10 +372,28 @@ def set_attachment_limits(*, user: User, max_bytes: int | None, max_count: int |
     user.refresh_from_db(fields=["attachment_byte_limit", "attachment_count_limit"])
 
 
-def revoke_api_key(*, api_key: ApiKey, now: datetime) -> None:
+@transaction.atomic
+def revoke_api_key(*, api_key: ApiKey, actor: User | None = None, now: datetime) -> None:
     """Refuse the key from the next request."""
-    ApiKey.objects.filter(pk=api_key.pk, revoked_at=None).update(revoked_at=now)
+    if ApiKey.objects.filter(pk=api_key.pk, revoked_at=None).update(revoked_at=now):
+        _record_key_event("api_key_revoked", api_key, actor)
     api_key.refresh_from_db(fields=["revoked_at"])
+
+
+def record_security_event(event: str, *, user: User, actor: User | None, **details: Any) -> None:
+    """Add `accounts.EVENT` about a user to the audit log. `actor` is None for an operator on the command line."""
+    record_audit_entry(
+        action=f"accounts.{event}",
+        actor=actor,
+        target_type="User",
+        target_id=user.pk,
+        details=details,
+        now=timezone.now(),
+    )
+
+
+def _record_key_event(event: str, key: ApiKey, actor: User | None, **details: Any) -> None:
+    record_security_event(event, user=key.user, actor=actor, key_id=key.pk, prefix=key.prefix, **details)
 
 
 def _start_sign_in(user: User, now: datetime, decision: RateLimitDecision) -> TokenPair:

@@ -122,7 +122,8 @@ def create_endpoint(
     with transaction.atomic():
         lock_active_user(user)  # concurrent requests of one user are counted one after the other
         if Endpoint.objects.for_user(user).filter(is_default=False).count() >= MAX_ENDPOINTS_PER_USER:
-            raise _field_error("url", f"You may have up to {MAX_ENDPOINTS_PER_USER} webhooks. Delete one first.")
+            message = f"You have {MAX_ENDPOINTS_PER_USER} webhooks, the maximum: 0 are left. Delete one first."
+            raise _field_error("url", message)
         endpoint = Endpoint(
             user=user,
             url=url,

@@ -26,7 +26,6 @@ from tests.commerce.attachments.samples import pdf_file
 from tests.commerce.moderation.factories import decide, report, reporter
 from tests.commerce.orders.factories import buy, make_goods, move
 from tests.commerce.reviews.factories import ask, review
-from tests.shared.audit.emptying import log_can_be_emptied  # noqa: F401  a fixture
 
 STREET = {"street_address": "1 Rue de Rivoli", "city": "Paris", "zip": "75001", "country": "FR"}
 PERSONAL = ("Rivoli", "0123456", "Buy elsewhere", "Call me", "some customer", "some-customer@", "it broke")
@@ -164,7 +163,6 @@ def test_erased_staff_leave_their_shop_and_its_invitations(staff: User, shop: Sh
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.usefixtures("log_can_be_emptied")
 def test_uploads_are_erased_with_their_files_except_those_of_shops(
     upload: Upload,  # noqa: F811
     customer: User,

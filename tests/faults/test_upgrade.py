@@ -16,42 +16,63 @@ from tests.commerce.live_server import shop_environment
 from tests.faults.conftest import StartPostgresql
 from tests.faults.test_migrations import run_script
 
-# The last migrations of 0.1.0.
+# The last migrations of 1.0.0.
 RELEASED = {
-    "accounts": "0006_rare_values",
+    "accounts": "0012_second_factor",
     "api": "0002_kept_answers",
     "audit": "0001_initial",
     "commerce_addresses": "0001_initial",
-    "commerce_analytics": "0003_chains",
-    "commerce_attachments": "0003_finalized_uploads",
+    "commerce_analytics": "0005_sales_reports",
+    "commerce_attachments": "0008_files_of_staff",
     "commerce_attributes": "0001_initial",
-    "commerce_catalog": "0005_slugs_are_no_numbers",
-    "commerce_descriptions": "0007_rare_values",
-    "commerce_moderation": "0006_rare_values",
+    "commerce_catalog": "0007_best_selling",
+    "commerce_descriptions": "0009_checked_drafts",
+    "commerce_moderation": "0014_suggestions",
     "commerce_orders": "0003_parts_of_a_customer",
-    "commerce_reviews": "0003_rare_values",
-    "commerce_shops": "0006_slugs_are_no_numbers",
-    "inference_batches": "0002_key_and_reserved_tokens",
-    "inference_files": "0001_initial",
-    "inference_openai_batches": "0001_initial",
-    "inference_registry": "0001_initial",
+    "commerce_reviews": "0004_text_indexes",
+    "commerce_search": "0002_vectors",
+    "commerce_shops": "0007_attachment_quota",
+    "commerce_site_settings": "0001_initial",
+    "commerce_webhooks": "0001_initial",
+    "inference_batches": "0006_unaccepted_index",
+    "inference_files": "0002_help_texts",
+    "inference_openai_batches": "0002_field_names",
+    "inference_pools": "0001_initial",
+    "inference_registry": "0002_desired_model",
+    "inference_responses": "0002_turns",
+    "inference_streams": "0001_initial",
     "inference_traces": "0001_initial",
-    "inference_usage": "0001_initial",
-    "inference_webhooks": "0001_initial",
+    "inference_usage": "0002_verbose_name",
+    "inference_webhooks": "0002_labels",
 }
 # Constraints that the release cannot violate, although it does not know them.
-HARMLESS_CONSTRAINTS = {"commerce_notice_has_cause"}  # its notices have a decision and no sanction
+HARMLESS_CONSTRAINTS = {"inference_pools_local_member_once"}  # its members are other servers
 # Tables whose rows the release deletes. A reference of this version to them may stop that.
 DELETED_FROM = {
+    "accounts_secondfactor",
     "accounts_signin",
+    "accounts_signinnetwork",
     "api_keyedrequest",
     "commerce_addresses_address",
+    "commerce_analytics_chainshop",
+    "commerce_analytics_entry",
+    "commerce_analytics_firstorder",
+    "commerce_analytics_salesreport",
     "commerce_attachments_attachment",
     "commerce_attachments_leftover",
     "commerce_attributes_attribute",
     "commerce_attributes_attributevalue",
+    "commerce_catalog_category",
+    "commerce_catalog_productvalue",
+    "commerce_catalog_variationvalue",
+    "commerce_descriptions_descriptiondraft",
     "commerce_moderation_abusereport",
+    "commerce_moderation_casevector",
     "commerce_moderation_notice",
+    "commerce_moderation_suggestionmodel",
+    "commerce_search_embeddingmodel",
+    "commerce_search_productvector",
+    "commerce_search_searchdocument",
     "commerce_shops_shopstaff",
     "commerce_shops_staffinvitation",
     "inference_batches_batch",
@@ -60,19 +81,19 @@ DELETED_FROM = {
     "inference_batches_lease",
     "inference_files_storedfile",
     "inference_openai_batches_filebatch",
+    "inference_pools_poolmember",
+    "inference_responses_conversation",
+    "inference_responses_conversationitem",
+    "inference_responses_storedresponse",
+    "inference_streams_storedstream",
+    "inference_streams_streamsegment",
     "inference_traces_span",
     "inference_webhooks_attempt",
     "inference_webhooks_delivery",
     "inference_webhooks_endpoint",
 }
 # References that are made by means of this version only, as docs/operator/upgrade.md says.
-REFERENCES_OF_NEW_FEATURES = {
-    "commerce_catalog_productvalue.value_id",
-    "commerce_catalog_variation.image_id",
-    "commerce_catalog_variationvalue.value_id",
-    "commerce_site_settings_siteoptions.logo_id",
-    "inference_openai_batches_handover.job_id",
-}
+REFERENCES_OF_NEW_FEATURES = {"inference_openai_batches_handover.job_id"}
 
 # Migrates to the release and then to this version. Prints the tables of both.
 COMPARE_TABLES = """

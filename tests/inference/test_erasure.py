@@ -41,7 +41,6 @@ from shared.accounts.services import create_user
 from shared.api.errors import ApiError
 from shared.webhooks.models import Delivery, Endpoint
 from shared.webhooks.services import announce, create_endpoint
-from tests.shared.audit.emptying import log_can_be_emptied  # noqa: F401  a fixture
 
 SAID = "my secret wish"
 
@@ -115,7 +114,6 @@ def test_an_export_has_requests_and_responses(person: User, left_behind: Batch):
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.usefixtures("log_can_be_emptied")
 def test_batches_files_and_webhooks_go_and_sums_stay(person: User, left_behind: Batch, settings: Settings):
     sums = DailyUsage.objects.sums()
     folder = Path(settings.MEDIA_ROOT) / "files"
@@ -186,7 +184,6 @@ def test_a_wrong_file_whose_owner_is_erased_while_it_is_checked_makes_no_batch(
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.usefixtures("log_can_be_emptied")
 def test_files_being_stored_during_erasure_are_deleted(person: User, settings: Settings):
     now = timezone.now()
 

@@ -69,7 +69,7 @@ class Version:
 
 
 def present_version(settings: dict[str, str]) -> Version:
-    return Version(_name_of(REPOSITORY), REPOSITORY, settings)
+    return Version("this version", REPOSITORY, settings)  # its number is that of the last release until the next
 
 
 def checked_out_version(commit: str, folder: Path, settings: dict[str, str]) -> Version:

@@ -1,6 +1,6 @@
 """Django admin of API keys, which are revoked and never deleted."""
 
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from shared.accounts import services
 from shared.accounts.admin.forms import ApiKeyForm, KeyLimitsForm
-from shared.accounts.models import ApiKey
+from shared.accounts.models import ApiKey, User
 from shared.api.admin.base import LargeTableAdmin, NoDeleteMixin
 
 
@@ -67,6 +67,7 @@ class ApiKeyAdmin(NoDeleteMixin, LargeTableAdmin):
             name=data["name"],
             permissions=data["permissions"],
             expires_at=data["expires_at"],
+            actor=cast(User, request.user),
             now=timezone.now(),
         )
         obj.pk = key.pk
@@ -76,4 +77,4 @@ class ApiKeyAdmin(NoDeleteMixin, LargeTableAdmin):
     @admin.action(description="Revoke selected API keys")
     def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
         for key in keys:
-            services.revoke_api_key(api_key=key, now=timezone.now())
+            services.revoke_api_key(api_key=key, actor=cast(User, request.user), now=timezone.now())

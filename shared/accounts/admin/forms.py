@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
-from unfold.forms import AdminPasswordChangeForm, AuthenticationForm, UserCreationForm
+from unfold.forms import AdminOwnPasswordChangeForm, AdminPasswordChangeForm, AuthenticationForm, UserCreationForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminTextInputWidget
 
 from shared.accounts import services
@@ -91,10 +91,25 @@ class UserForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 class PasswordForm(AdminPasswordChangeForm):
+    """A new password of a user, set by `actor`."""
+
     usable_password = None
 
+    def __init__(self, *args: Any, actor: User, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.actor = actor
+
     def save(self, commit: bool = True) -> User:
-        services.set_password(user=self.user, password=self.cleaned_data["password1"])
+        services.set_password(user=self.user, password=self.cleaned_data["password1"], actor=self.actor)
+        user: User = self.user
+        return user
+
+
+class OwnPasswordForm(AdminOwnPasswordChangeForm):
+    """A new password of the user who is signed in."""
+
+    def save(self, commit: bool = True) -> User:
+        services.set_password(user=self.user, password=self.cleaned_data["new_password1"], actor=self.user)
         user: User = self.user
         return user
 

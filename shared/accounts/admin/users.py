@@ -1,23 +1,26 @@
 """Django admin of users, who are deactivated and never deleted."""
 
+from copy import copy
+from functools import partial
 from typing import Any, cast
 
 from django.contrib import admin, messages
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import Group
+from django.contrib.auth.views import PasswordChangeView
 from django.db.models import QuerySet
 from django.forms import ModelForm
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
-from django.urls import path
+from django.urls import path, reverse_lazy
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.translation import gettext as _
 
 from shared.accounts import services
-from shared.accounts.admin.forms import AdminSignInForm, NewUserForm, PasswordForm, UserForm
+from shared.accounts.admin.forms import AdminSignInForm, NewUserForm, OwnPasswordForm, PasswordForm, UserForm
 from shared.accounts.admin.second_factor import second_factor_page
 from shared.accounts.models import User
 from shared.accounts.personal_data.erasure import erase_person
@@ -32,11 +35,22 @@ admin.site.login_form = AdminSignInForm
 admin.site.login_template = "accounts/sign_in.html"
 
 
+def change_own_password(request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponseBase:
+    """Answer as the admin's own view, whose form saves without a service."""
+    return PasswordChangeView.as_view(
+        form_class=OwnPasswordForm,
+        success_url=reverse_lazy("admin:password_change_done"),
+        extra_context=admin.site.each_context(request) | (extra_context or {}),
+    )(request)
+
+
+admin.site.password_change = change_own_password  # type: ignore[method-assign,assignment]
+
+
 @admin.register(User)
 class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignore[misc, type-arg]
     form = UserForm
     add_form = NewUserForm
-    change_password_form = PasswordForm
     add_form_template = None
     list_display = ["email", "name", "role", "is_active", "created_at", "last_login"]
     list_filter = ["role", "is_active"]
@@ -59,6 +73,11 @@ class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignor
         page = login_required(second_factor_page, login_url="admin:login")  # for users of dashboards as well
         return [path("second-factor/", page, name="accounts_user_second_factor"), *super().get_urls()]
 
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
+        for_request = copy(self)  # Django's view passes its form no request
+        for_request.change_password_form = partial(PasswordForm, actor=cast(User, request.user))
+        return super(UserAdmin, for_request).user_change_password(request, id, form_url)
+
     @admin.display(description="Password")
     def password_link(self, user: User) -> str:
         return format_html(
@@ -69,7 +88,12 @@ class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignor
         data = form.cleaned_data
         if change:
             services.change_user(
-                user=obj, name=data["name"], email=data["email"], role=data["role"], is_active=data["is_active"]
+                user=obj,
+                name=data["name"],
+                email=data["email"],
+                role=data["role"],
+                is_active=data["is_active"],
+                actor=cast(User, request.user),
             )
             services.set_inference_access(user=obj, is_allowed=data["may_run_inference"])
             services.set_monthly_token_limit(user=obj, tokens=data["monthly_token_limit"])
@@ -91,7 +115,7 @@ class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignor
     def deactivate(self, request: HttpRequest, users: QuerySet[User]) -> None:
         for user in users:
             try:
-                services.deactivate_user(user=user)
+                services.deactivate_user(user=user, actor=cast(User, request.user))
             except ValidationFailed as error:
                 self.message_user(request, f"{user}: {error}", messages.ERROR)
 

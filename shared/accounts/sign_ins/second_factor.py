@@ -104,18 +104,24 @@ def has_second_factor(user: User) -> bool:
     return SecondFactor.objects.filter(user=user).exclude(confirmed_at=None).exists()
 
 
-def check_second_factor(*, user: User, code: str, now: datetime) -> None:
-    """Raise SecondFactorRequired if the user has a factor and this is not a valid code of it. Codes work once."""
+def check_second_factor(*, user: User, code: str, now: datetime) -> str:
+    """Return what was used beside the password: `none`, `authenticator` or `recovery_code`. Codes work once.
+
+    Raise SecondFactorRequired if the user has a factor and this is not a valid code of it.
+    """
     factor = SecondFactor.objects.filter(user=user).exclude(confirmed_at=None).first()
     if factor is None:
-        return
+        return "none"
     if not code:
         raise SecondFactorRequired(
             "This account has a second factor: send the code of your authenticator app as `otp`."
         )
     raise_if_limited(hit("codes-a-day", str(user.pk), limit=CODES_A_DAY, window_s=86_400, strict=True))
-    if not _uses_code(factor, code, now) and not _uses_recovery_code(factor, code):
+    if _uses_code(factor, code, now):
+        return "authenticator"
+    if not _uses_recovery_code(factor, code):
         raise SecondFactorRequired(WRONG_CODE)
+    return "recovery_code"
 
 
 def _limited_factor(user: User) -> SecondFactor | None:

@@ -34,8 +34,9 @@ from tests.running_stoa import COMPILED_DIR
 from tests.upgrade.clients import BalancedModels, BalancedShop
 from tests.upgrade.versions import Machine, Version, checked_out_version, present_version
 
-RELEASE_COMMIT = "1fdeea1f"  # of 0.1.0
+RELEASE_COMMIT = "c20aa8eb"  # of 1.0.0
 UNKNOWN_TASK = "Received unregistered task"
+SETTINGS = {"STOA_LOGINS_PER_MINUTE": "100000"}  # of both versions
 SHOP_CLIENTS, MODEL_CLIENTS = 6, 4
 BALANCER_SECONDS = 2.0  # until no client is at a server that has left the balancer
 # Migrates as ever, with a pause after each migration, so that clients meet every state of the tables.
@@ -274,7 +275,7 @@ def upgrade(database: str, previous: Version, seconds: float) -> dict[str, Any]:
         LocalRedis(Path(folder)) as redis,
         installations(database, redis.url) as both,
     ):
-        run = Upgrade(previous, present_version({"STOA_LOGINS_PER_MINUTE": "100000"}), both, Path(folder))
+        run = Upgrade(previous, present_version(SETTINGS), both, Path(folder))
         try:
             run.run(seconds)
         finally:  # a worker does not know the periodic tasks of the other version, whose workers have them
@@ -298,7 +299,7 @@ def main() -> None:
     chosen = parse()
     with tempfile.TemporaryDirectory(prefix="stoa-previous-") as folder:
         try:
-            previous = checked_out_version(chosen.previous, Path(folder), {"STOA_LOGIN_LIMIT": "100000"})
+            previous = checked_out_version(chosen.previous, Path(folder), SETTINGS)
         except LookupError as error:
             sys.exit(f"Not run: {error}")
         databases = [chosen.database] if chosen.database else ["postgresql", "sqlite"]

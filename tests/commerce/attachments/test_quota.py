@@ -60,7 +60,7 @@ def test_n4_bytes_count_and_a_confirmed_user_has_the_larger_quota(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_n4_of_twenty_concurrent_uploads_no_more_than_the_quota_are_stored(
+def test_n4_of_fifty_concurrent_uploads_no_more_than_the_quota_are_stored(
     upload: Upload, customer: User, settings: Settings
 ):
     settings.MAX_UNVERIFIED_ATTACHMENT_BYTES = 5 * len(pdf_file())
@@ -71,9 +71,9 @@ def test_n4_of_twenty_concurrent_uploads_no_more_than_the_quota_are_stored(
         finally:
             connection.close()
 
-    with ThreadPoolExecutor(20) as pool:
-        statuses = sorted(pool.map(send, range(20)))
-    assert statuses == [200] * 5 + [413] * 15
+    with ThreadPoolExecutor(50) as pool:
+        statuses = sorted(pool.map(send, range(50)))
+    assert statuses == [200] * 5 + [413] * 45
     assert Attachment.objects.aggregate(size=Sum("size"))["size"] == 5 * len(pdf_file())
 
 
@@ -95,6 +95,20 @@ def test_n4_me_shows_the_quota_and_what_is_left_and_the_admin_sets_it_for_one_us
     set_attachment_limits(user=customer, max_bytes=None, max_count=2)
     assert client.get("/api/me").json()["storage"]["remaining_files"] == 0
     assert upload(PDF).status_code == 413
+
+
+def test_n4_a_super_admin_sets_the_quota_of_a_user_in_the_admin(upload: Upload, customer: User, admin: User):
+    page, path = Client(), f"/admin/accounts/user/{customer.pk}/change/"
+    page.force_login(admin)
+    initial = page.get(path).context["adminform"].form.initial
+    values = {name: value for name, value in initial.items() if value not in (None, False)}
+
+    assert page.post(path, values | {"attachment_count_limit": 1}).status_code == 302
+
+    assert Client(headers=bearer(customer)).get("/api/me").json()["storage"]["remaining_files"] == 1
+    assert [upload(PDF).status_code for _ in range(2)] == [200, 413]
+    assert page.post(path, values | {"attachment_count_limit": ""}).status_code == 302
+    assert Client(headers=bearer(customer)).get("/api/me").json()["storage"]["max_files"] == 200
 
 
 def test_n4_me_of_a_super_admin_has_no_quota(admin: User):
@@ -177,7 +191,7 @@ def test_n4_me_shows_the_quota_of_each_shop_and_the_admin_sets_it_for_one(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_n4_of_twenty_concurrent_uploads_by_a_shops_staff_no_more_than_its_quota_are_stored(
+def test_n4_of_fifty_concurrent_uploads_by_a_shops_staff_no_more_than_its_quota_are_stored(
     upload: Upload, shop: Shop, settings: Settings
 ):
     settings.MAX_ATTACHMENTS_PER_SHOP = 5
@@ -190,7 +204,7 @@ def test_n4_of_twenty_concurrent_uploads_by_a_shops_staff_no_more_than_its_quota
         finally:
             connection.close()
 
-    with ThreadPoolExecutor(20) as pool:
-        statuses = sorted(pool.map(send, range(20)))
-    assert statuses == [200] * 5 + [413] * 15
+    with ThreadPoolExecutor(50) as pool:
+        statuses = sorted(pool.map(send, range(50)))
+    assert statuses == [200] * 5 + [413] * 45
     assert Attachment.objects.count() == 5

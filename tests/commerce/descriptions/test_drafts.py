@@ -25,7 +25,6 @@ from shared.audit.models import AuditEntry
 from tests.commerce.catalog.factories import make_product
 from tests.commerce.conftest import ApiClient, make_user
 from tests.commerce.descriptions.drafts import SAMPLE_TEXT, make_draft
-from tests.shared.audit.emptying import log_can_be_emptied  # noqa: F401  a fixture
 
 DRAFTS = "/api/description-drafts"
 
@@ -186,7 +185,6 @@ def test_constraints_hold_for_states(draft: DescriptionDraft, values: dict[str, 
         DescriptionDraft.objects.filter(pk=draft.pk).update(**values)
 
 
-@pytest.mark.usefixtures("log_can_be_emptied")
 @pytest.mark.django_db(transaction=True)
 def test_one_of_ten_concurrent_decisions_wins(product: Product, draft: DescriptionDraft, staff: User):
     barrier = threading.Barrier(10)

@@ -11,7 +11,6 @@ from shared.accounts.roles import Role
 from tests.commerce.conftest import make_user
 from tests.commerce.orders.factories import make_goods
 from tests.commerce.reviews.factories import ask, review
-from tests.shared.audit.emptying import log_can_be_emptied  # noqa: F401  a fixture
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from tests.commerce.conftest import make_user
 from tests.commerce.moderation.factories import DAY, MINUTE, NOON, case_of, decide, report, reporter, undo
 from tests.commerce.reviews.factories import review
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("log_can_be_emptied")]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from commerce.reviews.models import Question, Review
 from shared.audit.triggers import missing_triggers
 from tests.commerce.moderation.factories import DAY, NOON, report, reporter, rows
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("log_can_be_emptied")]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture

@@ -233,7 +233,7 @@ def test_n4_of_concurrent_requests_no_more_than_the_maximum_are_written(
     customer: User, shop: Shop, monkeypatch: pytest.MonkeyPatch, kind: str
 ):
     monkeypatch.setattr(services, f"MAX_{kind}_PER_USER", 2)
-    products = [make_goods(shop, f"lamp-{number}") for number in range(8)]
+    products = [make_goods(shop, f"lamp-{number}") for number in range(50)]
 
     def write(product: Product) -> str:
         try:
@@ -244,7 +244,7 @@ def test_n4_of_concurrent_requests_no_more_than_the_maximum_are_written(
             connection.close()
         return "written"
 
-    with ThreadPoolExecutor(8) as threads:
+    with ThreadPoolExecutor(50) as threads:
         results = Counter(threads.map(write, products))
     assert results["written"] == 2
     assert len(results) == 2

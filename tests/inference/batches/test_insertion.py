@@ -1,7 +1,9 @@
 """Row N12: a large batch is written in short transactions, and nobody sees it before the last."""
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -156,3 +158,21 @@ def test_n4_a_user_has_ten_thousand_batches_at_most(user: User, monkeypatch: pyt
         make(user, iter([NewRequest("a", "{}")]))
     assert refused.value.problem.status == 413
     assert Batch.all_objects.count() == 2
+
+
+def test_n4_of_concurrent_batches_no_more_than_the_maximum_are_created(user: User, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(services, "MAX_BATCHES_PER_USER", 3)
+
+    def create(_: int) -> int:
+        try:
+            make(user, iter([NewRequest("a", "{}")]))
+        except ApiError as error:
+            return error.problem.status
+        finally:
+            connection.close()
+        return 200
+
+    with ThreadPoolExecutor(50) as threads:
+        statuses = Counter(threads.map(create, range(50)))
+    assert statuses == {200: 3, 413: 47}
+    assert Batch.all_objects.count() == BatchRequest.objects.count() == 3

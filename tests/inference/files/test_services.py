@@ -177,7 +177,7 @@ def test_n4_of_concurrent_uploads_no_more_than_the_maximum_are_stored(
             connection.close()
         return 200
 
-    with ThreadPoolExecutor(8) as threads:
-        statuses = Counter(threads.map(upload, range(20)))
-    assert statuses == {200: 3, 413: 17}
+    with ThreadPoolExecutor(50) as threads:
+        statuses = Counter(threads.map(upload, range(50)))
+    assert statuses == {200: 3, 413: 47}
     assert len(names(folder)) == StoredFile.objects.count() == 3

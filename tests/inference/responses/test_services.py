@@ -4,6 +4,8 @@ import asyncio
 import threading
 import time
 import uuid
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -77,9 +79,30 @@ def test_n4_p5_a_conversation_and_their_number_have_maxima(user: User, monkeypat
     with pytest.raises(InvalidRequest, match="at most 1000 characters"):
         conversations.create_items(user=user, conversation_id=made.id, items=[item, item], now=now)
     conversations.create_conversation(user=user, items=[item], metadata={}, now=now)
-    with pytest.raises(InvalidRequest, match="2 conversations, the maximum"):
+    with pytest.raises(InvalidRequest, match="2 conversations, the maximum: 0 are left"):
         conversations.create_conversation(user=user, items=[], metadata={}, now=now)
     conversations.create_conversation(user=new_user("other"), items=[item], metadata={}, now=now)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_n4_of_concurrent_conversations_no_more_than_the_maximum_are_created(
+    user: User, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(conversations, "MAX_CONVERSATIONS", 3)
+
+    def create(_: int) -> str:
+        try:
+            conversations.create_conversation(user=user, items=[], metadata={}, now=timezone.now())
+        except InvalidRequest:
+            return "refused"
+        finally:
+            connection.close()
+        return "created"
+
+    with ThreadPoolExecutor(50) as threads:
+        results = Counter(threads.map(create, range(50)))
+    assert results == {"created": 3, "refused": 47}
+    assert Conversation.objects.count() == 3
 
 
 def test_p3_events_expire_after_a_day_and_responses_after_their_retention(user: User):

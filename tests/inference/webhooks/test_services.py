@@ -260,21 +260,23 @@ def test_concurrent_first_webhook_urls_return_the_secret_once():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_concurrent_creations_respect_the_endpoint_limit():
-    user = make_user("owner")
+def test_n4_of_concurrent_endpoints_no_more_than_the_maximum_are_created():
+    user, refusals = make_user("owner"), list[str]()
     for number in range(services.MAX_ENDPOINTS_PER_USER - 2):
         create_endpoint_at(user, f"{PUBLIC}/{number}")
 
     def make(number: int) -> None:
         try:
             create_endpoint_at(user, f"{PUBLIC}/new/{number}")
-        except ApiError:
-            pass
+        except ApiError as error:
+            refusals.append(str(error))
         finally:
             connection.close()
 
-    at_once([lambda number=number: make(number) for number in range(8)])
+    at_once([lambda number=number: make(number) for number in range(50)])
     assert Endpoint.objects.count() == services.MAX_ENDPOINTS_PER_USER
+    assert len(refusals) == 48
+    assert all("0 are left" in refusal for refusal in refusals)
 
 
 def at_once(work: list[Callable[[], None]]) -> None:

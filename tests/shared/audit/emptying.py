@@ -1,17 +1,22 @@
-"""For tests of several transactions that write to the audit log: the database refuses to have it emptied after them."""
+"""Emptying of the audit log after tests of several transactions, which the database refuses."""
 
-from collections.abc import Iterator
-
-import pytest
 from django.db import connection
+from django.test import TransactionTestCase
 
+from shared.audit.models import AuditEntry
 from shared.audit.triggers import TABLE, TRUNCATE_TRIGGER_NAME, partition_names, trigger_names
 
+_empty_database = TransactionTestCase._fixture_teardown
 
-@pytest.fixture
-def log_can_be_emptied(transactional_db: None) -> Iterator[None]:
-    """After the test the triggers are dropped; migrating, which ends such a test, makes them anew."""
-    yield
+
+def empty_database(case: TransactionTestCase) -> None:
+    """Empty all tables, the log included. Django does so with `flush`, which creates the triggers again."""
+    if AuditEntry.objects.exists():
+        _drop_triggers()
+    _empty_database(case)
+
+
+def _drop_triggers() -> None:
     with connection.cursor() as cursor:
         for name in trigger_names(connection):
             cursor.execute(f"DROP TRIGGER {name}" + (f" ON {TABLE}" if connection.vendor == "postgresql" else ""))

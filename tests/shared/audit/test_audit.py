@@ -23,7 +23,6 @@ from shared.audit.models import AppendOnlyError, AuditEntry
 from shared.audit.services import record_audit_entry
 from shared.audit.triggers import TABLE, check_triggers, create_triggers, missing_triggers, trigger_names
 from shared.querysets import ROWS_PER_QUERY
-from tests.shared.audit.emptying import log_can_be_emptied  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.django_db
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -240,7 +239,6 @@ def test_export_audit_continues_after_an_id():
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.usefixtures("log_can_be_emptied")
 def test_an_asgi_server_streams_the_export(admin: User):
     made, client = entry(), AsyncClient()
     client.force_login(admin)

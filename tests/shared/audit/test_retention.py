@@ -14,7 +14,6 @@ from shared.audit.partitions import DEFAULT, FIRST, create_partitions, next_mont
 from shared.audit.retention import maintain
 from shared.audit.services import record_audit_entry
 from shared.audit.triggers import missing_triggers, partition_names
-from tests.shared.audit.emptying import log_can_be_emptied  # noqa: F401  a fixture
 
 pytestmark = pytest.mark.django_db
 JUNE = datetime(2031, 6, 1, tzinfo=UTC)  # no migration has made its partition
@@ -133,7 +132,7 @@ def test_the_newest_entries_are_read_by_indexes_of_partitions():
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.usefixtures("postgresql", "log_can_be_emptied")
+@pytest.mark.usefixtures("postgresql")
 def test_no_concurrent_write_is_lost_while_partitions_are_created():
     ended, failures, written = Event(), list[BaseException](), list[int]()
 

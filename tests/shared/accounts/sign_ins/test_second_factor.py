@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
+from structlog.testing import capture_logs
 
 from shared.accounts.models import SecondFactor, User
 from shared.accounts.roles import Role
@@ -297,3 +298,17 @@ def test_a_new_role_ends_sessions_of_the_admin(admin: User) -> None:
     change_user(user=admin, name="Ada", email=admin.email, role=Role.CUSTOMER, is_active=True)
     change_user(user=admin, name="Ada", email=admin.email, role=Role.SUPER_ADMIN, is_active=True)
     assert not is_signed_in(client)
+
+
+def test_the_log_says_which_factor_a_sign_in_used_or_lacked(user: User) -> None:
+    recovery_code = turn_on(user)[0]
+
+    with capture_logs() as lines:
+        for otp in ("000000", code_of(user, timezone.now()), recovery_code):
+            token(user, otp=otp)
+
+    assert [(line["event"], line["factor"]) for line in lines if line["event"].startswith("sign_in_")] == [
+        ("sign_in_refused", "second"),
+        ("sign_in_accepted", "authenticator"),
+        ("sign_in_accepted", "recovery_code"),
+    ]
