@@ -17,6 +17,7 @@ PERIODIC_TASKS = {
     "commerce.catalog.search.tasks.update_index": 10.0,
     "commerce.catalog.search.tasks.update_vectors": 10.0,
     "commerce.descriptions.tasks.look_after_all": 5.0,
+    "commerce.shops.tasks.clear_invitations": 3600.0,
     "shared.webhooks.tasks.forget": 600.0,
 }
 

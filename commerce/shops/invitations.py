@@ -21,6 +21,7 @@ from shared.api.limits.rate_limits import RateLimitDecision, hit, raise_if_limit
 INVITATION_LIFETIME = timedelta(days=3)
 SALT = "stoa.shops.staff-invitation"
 MAX_INVITATIONS_PER_DAY = 50  # of one shop
+MAX_PER_TRANSACTION = 500
 # Words, with a full stop only at the end of one: mail programs make a link of `word.word`.
 NAME_IN_EMAIL = re.compile(r"(?:[\w '\u2019&,+!()-]|\.(?= |$)){1,60}")
 
@@ -93,6 +94,13 @@ def withdraw_invitation(*, actor: User, shop_id: int, invitation_id: int, now: d
     shop = get_owned_shop(actor=actor, shop_id=shop_id)
     if not StaffInvitation.objects.open(now).filter(shop=shop, pk=invitation_id).delete()[0]:
         raise NotFound
+
+
+def delete_expired_invitations(*, now: datetime) -> None:
+    """Delete the invitations that nobody has accepted in time, in short transactions."""
+    expired = StaffInvitation.objects.expired(now)
+    while ids := list(expired.values_list("pk", flat=True)[:MAX_PER_TRANSACTION]):
+        expired.filter(pk__in=ids).delete()  # not one that was renewed meanwhile
 
 
 def _send_link(shop: Shop, invitation: StaffInvitation) -> None:

@@ -112,6 +112,10 @@ class StaffInvitationQuerySet(models.QuerySet["StaffInvitation"]):
         """Return the invitations that can still be accepted."""
         return self.filter(accepted_at=None, expires_at__gt=now)
 
+    def expired(self, now: datetime) -> Self:
+        """Return the invitations that nobody has accepted in time."""
+        return self.filter(accepted_at=None, expires_at__lte=now)
+
 
 class StaffInvitation(models.Model):
     """An owner's invitation to join the staff of a shop, sent to an e-mail address.

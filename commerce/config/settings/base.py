@@ -199,6 +199,7 @@ if not CELERY_BROKER_URL:
         "commerce.catalog.search.tasks.update_index": 10.0,
         "commerce.catalog.search.tasks.update_vectors": 10.0,
         "commerce.moderation.tasks.update_suggestions": 30.0,
+        "commerce.shops.tasks.clear_invitations": 3600.0,
         "shared.accounts.tasks.clear_expired": 3600.0,
         "shared.audit.tasks.maintain_log": 3600.0,
         "shared.sqlite.tasks.refresh_statistics": 6 * 3600.0,

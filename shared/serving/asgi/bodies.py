@@ -14,6 +14,7 @@ from shared.serving.asgi.types import Event, Receive
 READ_TIMEOUT_SECONDS = 60.0
 MIN_BYTES_PER_SECOND = 500  # of a client, after MIN_RATE_GRACE_SECONDS
 MIN_RATE_GRACE_SECONDS = 20.0
+UNVERIFIED_GRACE_SECONDS = 2.0  # on a reserved connection, before a session cookie is verified
 MAX_MEMORY_BYTES = 256 * 1024
 CHUNK_BYTES = 64 * 1024
 MAX_CLIENT_BYTES = 256 * 1024 * 1024  # of the bodies of a client's requests at once, or four of the largest
@@ -28,7 +29,8 @@ def body_too_large_error(max_bytes: int) -> ApiError:
 class DeadlineBody:
     """A `receive` callable with a deadline for the whole body, READ_TIMEOUT_SECONDS times `factor`, and a minimum rate.
 
-    Only the time in which it waits for the client counts for the rate, MIN_BYTES_PER_SECOND. After the deadline, and of
+    Only the time in which it waits for the client counts for the rate, MIN_BYTES_PER_SECOND. It begins after a grace,
+    which is shorter for a client that `is_unverified`. After the deadline, and of
     a slower client, it reports a disconnect, and `has_timed_out` is true.
 
     Bodies are on disk while their requests wait for a turn: their bytes count for `client` until `close`.
@@ -36,14 +38,16 @@ class DeadlineBody:
 
     _bytes_by_client: ClassVar[Counter[str]] = Counter()
 
-    def __init__(self, receive: Receive, *, client: str, max_bytes: int, factor: float = 1.0) -> None:
+    def __init__(
+        self, receive: Receive, *, client: str, max_bytes: int, factor: float = 1.0, is_unverified: bool = False
+    ) -> None:
         self._receive = receive
         self._client = client
         self._max_client_bytes = max(MAX_CLIENT_BYTES, 4 * max_bytes)
         self._counted = 0
         self._loop = asyncio.get_running_loop()
         self._deadline = self._loop.time() + READ_TIMEOUT_SECONDS * factor
-        self._wait_budget_s = MIN_RATE_GRACE_SECONDS
+        self._wait_budget_s = UNVERIFIED_GRACE_SECONDS if is_unverified else MIN_RATE_GRACE_SECONDS
         self._is_complete = False
         self.has_timed_out = False
 

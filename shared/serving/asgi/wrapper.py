@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import structlog
 from django.conf import settings
+from django.http.cookie import parse_cookie
 
 from shared.api.errors import ApiError, Problem
 from shared.api.limits.rate_limits import RateLimitDecision, raise_if_limited, rate_limit_headers
@@ -130,6 +131,7 @@ class _HttpWrapper:
         scope = apply_proxy_headers(scope, trusted_proxies=settings.TRUSTED_PROXY_COUNT)
         decision = await self.rate_limit(scope) if self.rate_limit else None
         sender.client = client_of(scope)
+        is_unverified = _is_unverified(scope, sender.client)
         if self.rate_limit and not decision:
             if scope["path"] in PROBE_PATHS:
                 pacer.count(sender.client, weight=PROBE_WEIGHT)
@@ -144,7 +146,9 @@ class _HttpWrapper:
         if int(get_header(scope["headers"], b"content-length") or 0) > max_bytes:
             raise body_too_large_error(max_bytes)
         factor = max(1.0, max_bytes / settings.MAX_BODY_BYTES)
-        body = DeadlineBody(receive, client=sender.client, max_bytes=max_bytes, factor=factor)
+        body = DeadlineBody(
+            receive, client=sender.client, max_bytes=max_bytes, factor=factor, is_unverified=is_unverified
+        )
         try:
             await self._forward_body(scope, body, sender, max_bytes)
         finally:
@@ -164,6 +168,19 @@ class _HttpWrapper:
                 await self.application(_with_content_length(scope, spooled.length), spooled, sender)
         finally:
             spooled.close()
+
+
+def _is_unverified(scope: Scope, client: str) -> bool:
+    """Return whether a request on a reserved connection has only a session cookie, which Django verifies later.
+
+    Raise ApiError 503 for one whose credential is of nobody. Probes pass.
+    """
+    if not scope.get("stoa.needs_credential") or client.startswith("user:") or scope["path"] in PROBE_PATHS:
+        return False
+    cookies = parse_cookie(get_header(scope["headers"], b"cookie").decode("latin-1"))
+    if settings.SESSION_COOKIE_NAME not in cookies:
+        raise ApiError(503, "Too many connections. Try again later.", headers={"Retry-After": "1"})
+    return True
 
 
 def _without_slash(scope: Scope, prefix: str | None) -> Scope:
@@ -203,7 +220,8 @@ def _log(scope: Scope, status: int, seconds: float, fields: RequestFields) -> No
 def _marking_authenticated(scope: Scope, receive: Receive, send: Send, fields: RequestFields) -> tuple[Receive, Send]:
     """Return the channel of a request that marks its connection as authenticated when the request is.
 
-    The mark is set with the next event in either direction: a long upload or stream keeps it from its beginning.
+    The mark is set with the next event in either direction: a long upload or stream keeps it from its beginning. A
+    reserved connection closes after the response to any other request, so that it does not idle there.
     """
     mark_authenticated = scope.get("stoa.mark_authenticated")
     if mark_authenticated is None:
@@ -217,6 +235,9 @@ def _marking_authenticated(scope: Scope, receive: Receive, send: Send, fields: R
     async def marking_send(event: Event) -> None:
         if "user_id" in fields:
             mark_authenticated(fields["user_id"])
+        elif event["type"] == "http.response.start" and scope.get("stoa.needs_credential"):
+            headers: Headers = [(name, value) for name, value in event["headers"] if name.lower() != b"connection"]
+            event = {**event, "headers": [*headers, (b"connection", b"close")]}
         await send(event)
 
     return marking_receive, marking_send

@@ -64,8 +64,9 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     A connection past the limits gets a 503, a head (request line and headers) past MAX_HEAD_BYTES a 400. A head that
     takes too long, or a client that does not read, ends the connection. An address has only so many connections on
-    which nobody has authenticated, and a user so many beside them; the last ones of the process are for requests with a
-    credential. While a request waits for the response to the one before it, nothing is parsed and nothing is read.
+    which nobody has authenticated, and a user so many beside them. The last ones of the process are for requests with a
+    credential, which `shared.serving.asgi.wrapper` verifies. While a request waits for the response to the one before
+    it, nothing is parsed and nothing is read.
     """
 
     max_connections = MAX_CONNECTIONS  # of this process, with those of WebSockets
@@ -192,6 +193,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._is_chunked = b"transfer-encoding" in headers
         self._body_left = CHUNKED_PIECE_BYTES if self._is_chunked else int(headers.get(b"content-length", b"0"))
         self.scope["stoa.mark_authenticated"] = self.mark_authenticated  # type: ignore[typeddict-unknown-key]
+        self.scope["stoa.needs_credential"] = self._needs_credential  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
         if self.parser.should_upgrade() and not self._should_upgrade():
             self.cycle.keep_alive = False  # what follows is not HTTP/1.1

@@ -2,7 +2,8 @@
 
 Relays delay, cut and half-close the connections of clients, shop, model server, PostgreSQL, Redis, S3, model host and
 models, and corrupt those in TLS. Afterwards the tables are compared with what the clients know: nothing acknowledged is
-missing, nothing was done twice, and a minute after the last fault nothing is unfinished. Needs PostgreSQL and Redis.
+missing, nothing was done twice, and a minute after the last fault nothing is unfinished. A link without a fault fails
+the row as well. Needs PostgreSQL and Redis.
 """
 
 import argparse
@@ -131,6 +132,7 @@ def main() -> None:
         asyncio.run(run_under_faults(network, parts, each, seed=chosen.seed, clients=chosen.clients))
         seconds = time.monotonic() - began
         wrong = [*shop.differences(), *models.differences()]
+        wrong += [f"{link}: no fault at all" for link, faults in network.counts().items() if not faults]
         print_results(network, parts, seconds)
         if wrong:
             print_errors(shop.shop.log.parent.parent)

@@ -10,6 +10,8 @@ from django.core import mail
 from django.utils import timezone
 from pytest_django import Settings
 
+from commerce.config.celery import PERIODIC_TASKS
+from commerce.shops import invitations, tasks
 from commerce.shops.invitations import accept_invitation, invite_staff
 from commerce.shops.models import Shop, ShopStaff, StaffInvitation
 from shared.accounts.email.links import InvalidLink
@@ -176,3 +178,20 @@ def test_n8_a_shop_invites_fifty_people_a_day(client_of: ApiClient, owner: User,
     statuses = Counter(invite(client_of, owner, shop, f"{number}@example.com").status_code for number in range(60))
     assert statuses == {201: 50, 429: 10}
     assert StaffInvitation.objects.count() == 50
+
+
+def test_expired_invitations_are_deleted_every_hour(shop: Shop, link_to: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(invitations, "MAX_PER_TRANSACTION", 2)
+    accepted = link_to(shop, "accepted@example.com", timedelta(days=2))
+    accept_invitation(token=accepted, name="New", password=PASSWORD, address="192.0.2.1", now=timezone.now())
+    for number in range(5):
+        link_to(shop, f"{number}@example.com", timedelta(days=3))
+    link_to(shop, "open@example.com", timedelta(days=2, hours=23))
+    StaffInvitation.objects.filter(accepted_at__isnull=False).update(expires_at=timezone.now())
+
+    assert PERIODIC_TASKS[tasks.clear_invitations.name] == 3600.0
+    tasks.clear_invitations()
+    assert sorted(StaffInvitation.objects.values_list("email", flat=True)) == [
+        "accepted@example.com",
+        "open@example.com",
+    ]

@@ -136,6 +136,21 @@ async def test_rate_limit_headers_of_the_route_take_precedence() -> None:
     assert "x-ratelimit-remaining" not in answer.headers
 
 
+async def test_n9_a_reserved_connection_is_for_a_credential_of_somebody() -> None:
+    async def reserved(scope: Any, receive: Any, send: Any) -> None:
+        await application(scope | {"stoa.needs_credential": True}, receive, send)
+
+    async def status(credential: str) -> int:
+        response = await get(reserved, headers={"authorization": f"Bearer {credential}"})
+        assert response.body_was_read == (response.status == 200)
+        return response.status
+
+    assert await status(token_of(7)) == 200
+    assert await status(token_of(7, RefreshToken)) == 503
+    assert await status(token_of(7)[:-4]) == 503
+    assert await status("x") == 503
+
+
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/static/admin/css/base.css"])
 async def test_probes_and_static_files_are_never_limited(path: str) -> None:
     answers = [await get(application, path=path) for _ in range(6)]

@@ -274,16 +274,43 @@ def test_n9_the_connections_of_a_trusted_proxy_are_not_counted_for_its_address(s
             assert client.recv(12) == b"HTTP/1.1 200"
 
 
-def test_n9_the_last_connections_are_for_requests_with_a_credential(start_server: StartServer):
+@pytest.fixture
+def full(start_server: StartServer) -> Iterator[Served]:
+    """Run a server whose connections are all open but for the reserved ones."""
     served = start_server(max_connections=20)
     with ExitStack() as stack:
         for client in opened(stack, served, 18, request("/echo")):
             assert client.recv(12) == b"HTTP/1.1 200"
-        anonymous, signed_in = (
-            opened(stack, served, 1, request("/echo", *headers))[0] for headers in ([], ["Authorization: Bearer x"])
-        )
-        assert anonymous.recv(12) == b"HTTP/1.1 503"
-        assert signed_in.recv(12) == b"HTTP/1.1 200"
+        yield served
+
+
+def test_n9_the_last_connections_are_for_requests_with_a_credential(full: Served):
+    with ExitStack() as stack:
+        for headers in ([], ["Authorization: Bearer x"], ["X-Api-Key: x"], ["Cookie: theme=dark"]):
+            (refused,) = opened(stack, full, 1, request("/echo", *headers))
+            response = rest_of(refused)  # until the server closes the connection
+            assert response.startswith(b"HTTP/1.1 503")
+            assert b"\r\nretry-after: 1\r\n" in response
+
+
+def test_n9_a_reserved_connection_closes_unless_the_request_is_authenticated(full: Served):
+    with ExitStack() as stack:
+        for answered in (request("/echo", "Cookie: sessionid=x"), request("/livez")):
+            response = rest_of(opened(stack, full, 1, answered)[0])
+            assert response.startswith(b"HTTP/1.1 200")
+            assert b"\r\nconnection: close\r\n" in response
+        (signed_in,) = opened(stack, full, 1, request("/signed_in", "Cookie: sessionid=x"))
+        for _ in range(2):
+            assert whole_response(signed_in).startswith(b"HTTP/1.1 200")
+            signed_in.sendall(request("/echo"))
+
+
+def test_n9_a_body_on_a_reserved_connection_begins_soon(full: Served):
+    with ExitStack() as stack:
+        (slow,) = opened(stack, full, 1, request("/echo", "Cookie: sessionid=x", "Content-Length: 9"))
+        began = time.monotonic()
+        assert rest_of(slow).startswith(b"HTTP/1.1 408")
+        assert time.monotonic() - began < 10
 
 
 def test_n13_a_folder_that_cannot_be_written_is_one_sentence(settings: Settings):
