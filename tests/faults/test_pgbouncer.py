@@ -18,6 +18,8 @@ import pytest
 from shared.serving.processes.child_processes import die_with_parent
 from tests.commerce.live_server import ServedShop, copy_shop, shop_environment, start_server, url_of
 from tests.faults.conftest import StartPostgresql
+from tests.inference.engine.processes import running_host
+from tests.inference.running_server import TALKER_CONFIG, RunningServer, add_model, running_server
 from tests.postgresql import LocalPostgresql, run_as_other_user
 
 SERVER_CONNECTIONS, CLIENTS, TIMEOUT_SECONDS = 3, 24, 30
@@ -89,6 +91,18 @@ def shop(start_postgresql: StartPostgresql) -> Iterator[ServedShop]:
             process.wait(30)
 
 
+@pytest.fixture
+def model_server(start_postgresql: StartPostgresql) -> Iterator[RunningServer]:
+    database = start_postgresql()
+    with pgbouncer(database) as url, tempfile.TemporaryDirectory(prefix="stoa") as home, running_host() as host:
+        add_model(Path(home) / "models", "talker", dict(TALKER_CONFIG))
+        extra = {"DATABASE_URL": database.url}
+        with running_server(
+            Path(home), host.run_dir, Path(home) / "models", load=["talker"], extra=extra, relay=lambda _: url
+        ) as stoa:
+            yield stoa
+
+
 def test_many_clients_share_three_connections_in_transaction_mode(shop: ServedShop):
     owner, customer = shop.headers("SUPER_ADMIN"), shop.headers("CUSTOMER")
     with httpx2.Client(base_url=f"{shop.url}/api", timeout=60) as client:
@@ -110,3 +124,25 @@ def test_many_clients_share_three_connections_in_transaction_mode(shop: ServedSh
             reads = Counter(clients.map(read, range(60)))
         assert (orders, reads) == ({201: 60}, {200: 60})
         assert client.get(f"/products/{product}").json()["quantity"] == 940
+
+
+def test_many_clients_of_a_model_server_share_three_connections_in_transaction_mode(model_server: RunningServer):
+    with httpx2.Client(base_url=model_server.url, headers=model_server.headers(), timeout=60) as client:
+
+        def generate(number: int) -> int:
+            body = {"model": "talker", "prompt": "speak", "max_tokens": 3}
+            headers = {"Idempotency-Key": f"generation-{number}"}
+            return client.post("/inference", json=body, headers=headers).status_code
+
+        def respond_and_read(number: int) -> Counter[int]:
+            body = {"model": "talker", "input": f"speak {number}", "max_output_tokens": 3, "store": True}
+            created = client.post("/v1/responses", json=body)
+            read = client.get(f"/v1/responses/{created.json()['id']}")
+            assert read.json()["output"] == created.json()["output"]
+            return Counter(answer.status_code for answer in (created, read, client.get("/usage")))
+
+        with ThreadPoolExecutor(CLIENTS) as clients:
+            generations = clients.map(generate, range(120))
+            responses = clients.map(respond_and_read, range(CLIENTS))
+            assert (Counter(generations), sum(responses, Counter())) == ({200: 120}, {200: 3 * CLIENTS})
+        assert client.get("/usage").json()["total"]["requests"] == 120 + CLIENTS

@@ -186,11 +186,12 @@ def running_server(
     relay: Callable[[str], str] = str,
 ) -> Iterator[RunningServer]:
     """A ready server with these models loaded. It starts a model host where none runs in `run_dir`. Its database is one
-    of its own, whose URL `relay` may replace, or the one that `extra` names, which is empty."""
+    of its own, or the one that `extra` names, which is empty. `relay` may replace its URL, but not for migrations."""
     extra = extra or {}
     if "DATABASE_URL" in extra:
         environment = _environment(home, run_dir, models_dir, load, extra["DATABASE_URL"]) | extra
         keys = _make_users(environment)
+        environment["DATABASE_URL"] = relay(extra["DATABASE_URL"])
     else:
         made, users = once_per_run(make_users)
         shutil.copytree(made, home, dirs_exist_ok=True)

@@ -19,16 +19,17 @@ _PART = {
     "object": "upload.part",
     "created_at": 1795276179,
     "upload_id": _UPLOAD["id"],
+    "bytes": 4096,
 }
 _OWN_TEXT = """It needs the permission `run_inference`. It answers 404 for an upload that does not exist or belongs to
-    another user, and 409 for one that has ended or was created more than an hour ago."""
+    another user, and 409 for one that has ended or expired."""
 
 CREATE_UPLOAD = OperationDocs(
     summary="Create an upload",
     description="""
-    Announces a file that comes in parts, so that a broken connection costs one part. It must be completed within an
-    hour. It needs the permission `run_inference`. It answers 413 for a file that is too large or exceeds the storage
-    that your files may take together.
+    Announces a file that comes in parts, so that a broken connection costs one part. It expires an hour after its
+    last part, and a day after its creation. It needs the permission `run_inference`. It answers 413 for a file that
+    is too large or exceeds the storage that your files may take together.
     """,
     request_examples={
         "A small file": {
@@ -39,6 +40,17 @@ CREATE_UPLOAD = OperationDocs(
         }
     },
     response_example=_UPLOAD,
+)
+
+READ_UPLOAD = OperationDocs(
+    summary="Read an upload",
+    description="""
+    Returns an upload and the parts that have arrived, in the order in which they did, so that an interrupted client
+    can send what is missing. It has no parts once it is completed, cancelled or expired, and is removed an hour after
+    that at the earliest. It needs the permission `run_inference`. It answers 404 for an upload that does not exist or
+    belongs to another user.
+    """,
+    response_example=_UPLOAD | {"parts": [_PART]},
 )
 
 ADD_PART = OperationDocs(

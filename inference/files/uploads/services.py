@@ -1,4 +1,8 @@
-"""Services of uploads. An upload that is not completed within UPLOAD_LIFETIME is deleted with its parts."""
+"""Services of uploads.
+
+An upload that gets no part for UPLOAD_LIFETIME, or is not completed within MAX_UPLOAD_LIFETIME, is deleted with its
+parts.
+"""
 
 import hashlib
 import secrets
@@ -12,7 +16,7 @@ from django.conf import settings
 from django.core.files.storage import default_storage
 from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
-from django.db.models import Sum
+from django.db.models import F, QuerySet, Sum
 
 from inference.access.responses import ObjectNotFound
 from inference.engine import InvalidRequest
@@ -35,6 +39,7 @@ from shared.api.errors import ApiError
 from shared.transactions import close_connection
 
 UPLOAD_LIFETIME = timedelta(hours=1)
+MAX_UPLOAD_LIFETIME = timedelta(days=1)
 MAX_PART_BYTES = 64 * 1024 * 1024
 MAX_PARTS = 1000
 MAX_TIMES_SENT = 2  # a part is sent again if its response is lost
@@ -99,10 +104,39 @@ def add_part(*, owner: User, upload_id: str, content: "UploadedFile[Any]", now: 
 
 @transaction.atomic
 def _finish_part(part: StoredFile, owner: User, upload_id: str, now: datetime) -> None:
-    """Take the part for whole, unless the upload has ended meanwhile. From here on it expires with the upload."""
+    """Take the part for whole, unless the upload has ended meanwhile. It postpones the expiry of all of the upload."""
     upload = _lock_pending(owner, upload_id, now)
-    if not StoredFile.objects.filter(pk=part.pk, status=StoredFile.Status.STORING).update(expires_at=upload.expires_at):
+    expires_at = max(upload.expires_at, min(now + UPLOAD_LIFETIME, upload.created_at + MAX_UPLOAD_LIFETIME))
+    if not StoredFile.objects.filter(pk=part.pk, status=StoredFile.Status.STORING).update(expires_at=expires_at):
         raise ApiError(503, "Storing the part took too long. Try again.", headers={"Retry-After": "1"})
+    _arrived_parts(upload).update(expires_at=expires_at)
+    upload.expires_at = expires_at
+    upload.save(update_fields=["expires_at"])
+
+
+def find_upload(
+    *, owner: User, upload_id: str, now: datetime
+) -> tuple[Upload, StoredFile | None, Sequence[StoredFile]]:
+    """Return an upload, the file of a completed one unless it was deleted, and the parts that a pending one has.
+
+    The parts are whole, and in the order in which they arrived. Raise ApiError 404.
+    """
+    upload = Upload.objects.filter(owner=owner, upload_id=upload_id).first()
+    if upload is None:
+        raise ObjectNotFound("upload", upload_id, field="id")
+    file = StoredFile.objects.for_user(owner).filter(file_id=upload.file_id).first()
+    is_pending = upload_status(upload, now) == Status.PENDING
+    return upload, file, list(_arrived_parts(upload).order_by("id")) if is_pending else []
+
+
+def upload_status(upload: Upload, now: datetime) -> str:
+    """Return the status of an upload, or "expired"."""
+    return "expired" if upload.status == Status.PENDING and upload.expires_at <= now else upload.status
+
+
+def _arrived_parts(upload: Upload) -> QuerySet[StoredFile]:
+    """Return the parts that are whole: they expire with the upload, and those that are being stored on their own."""
+    return upload.parts.filter(status=StoredFile.Status.STORING, expires_at=F("upload__expires_at"))
 
 
 def complete_upload(
@@ -211,16 +245,15 @@ def _lock(owner: User, upload_id: str) -> Upload:
 
 
 def _require_pending(upload: Upload, now: datetime) -> None:
-    state = "expired" if upload.expires_at <= now else upload.status
-    if state != Status.PENDING:
-        raise ApiError(409, f"The upload is {state}: create another one.", details={"field": "id"})
+    status = upload_status(upload, now)
+    if status != Status.PENDING:
+        raise ApiError(409, f"The upload is {status}: create another one.", details={"field": "id"})
 
 
 def _find_parts(upload: Upload, part_ids: Sequence[str]) -> list[StoredFile]:
     if len(set(part_ids)) < len(part_ids):
         raise InvalidRequest("`part_ids` must have each part once.", field="part_ids")
-    stored = upload.parts.filter(file_id__in=part_ids, status=StoredFile.Status.STORING, expires_at=upload.expires_at)
-    by_id = {part.file_id: part for part in stored}
+    by_id = {part.file_id: part for part in _arrived_parts(upload).filter(file_id__in=part_ids)}
     if unknown := next((part_id for part_id in part_ids if part_id not in by_id), None):
         raise InvalidRequest(f"`part_ids` has {unknown}, which is no stored part of this upload.", field="part_ids")
     if (size := sum(part.size for part in by_id.values())) != upload.size:

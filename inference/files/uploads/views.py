@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from asgiref.sync import sync_to_async
 from django.utils import timezone
+from msgspec.structs import asdict
 
 from inference.access.operations import OperationCall, operation
 from inference.files.models import StoredFile, Upload
@@ -15,6 +16,7 @@ from inference.protocol.openai.uploads import (
     UploadCreateRequest,
     UploadObject,
     UploadPart,
+    UploadWithParts,
 )
 from shared.accounts.roles import Permission
 
@@ -41,6 +43,14 @@ async def create_upload(call: OperationCall[UploadCreateRequest]) -> UploadObjec
     return serialize_upload(upload)
 
 
+@operation("GET", docs=schema.READ_UPLOAD, permission=Permission.RUN_INFERENCE, response=UploadWithParts)
+async def read_upload(call: OperationCall[None], upload_id: str) -> UploadWithParts:
+    find, now = sync_to_async(services.find_upload), timezone.now()
+    upload, file, parts = await find(owner=call.caller.user, upload_id=upload_id, now=now)
+    fields = asdict(serialize_upload(upload, file)) | {"status": services.upload_status(upload, now)}
+    return UploadWithParts(**fields, parts=[serialize_part(part, upload_id) for part in parts])
+
+
 @operation(
     "POST",
     docs=schema.ADD_PART,
@@ -51,7 +61,7 @@ async def create_upload(call: OperationCall[UploadCreateRequest]) -> UploadObjec
 )
 async def add_part(call: OperationCall[None], upload_id: str) -> UploadPart:
     part = await sync_to_async(_add_part)(call, upload_id)
-    return UploadPart(part.file_id, "upload.part", int(part.created_at.timestamp()), upload_id)
+    return serialize_part(part, upload_id)
 
 
 def _add_part(call: OperationCall[None], upload_id: str) -> StoredFile:
@@ -105,3 +115,8 @@ def serialize_upload(upload: Upload, file: StoredFile | None = None) -> UploadOb
         status=ended.get(Upload.Status(upload.status), "pending"),  # type: ignore[arg-type]  # a Literal
         file=serialize_file(file) if file else None,
     )
+
+
+def serialize_part(part: StoredFile, upload_id: str) -> UploadPart:
+    """Return the wire form of a part."""
+    return UploadPart(part.file_id, "upload.part", int(part.created_at.timestamp()), upload_id, part.size)

@@ -57,12 +57,16 @@ class UploadObject(Struct):
     created_at: Annotated[int, Meta(description="Time in Unix seconds.", examples=[1795276179])]
     expires_at: Annotated[
         int,
-        Meta(description="Time in Unix seconds until which it can be completed.", examples=[1795279779]),
+        Meta(
+            description="Time in Unix seconds until which it can be completed. Each part postpones it.",
+            examples=[1795279779],
+        ),
     ]
     filename: Annotated[str, Meta(description="Name of the file.", examples=["requests.jsonl"])]
     purpose: Annotated[Literal["batch"], Meta(description="Purpose of the file.")]
     status: Annotated[
-        Literal["pending", "completed", "cancelled"], Meta(description="Whether the parts have become the file.")
+        Literal["pending", "completed", "cancelled", "expired"],
+        Meta(description="Whether the parts have become the file."),
     ]
     file: Annotated[FileObject | None, Meta(description="The file, once the upload is completed.")]
 
@@ -74,6 +78,16 @@ class UploadPart(Struct):
     object: Annotated[Literal["upload.part"], Meta(description="Kind of the object.")]
     created_at: Annotated[int, Meta(description="Time in Unix seconds.", examples=[1795276179])]
     upload_id: UploadId
+    bytes: Annotated[int, Meta(description="Size of the part in bytes.", examples=[67_108_864])]
+
+
+class UploadWithParts(UploadObject):
+    """An upload, and the parts of it that have arrived."""
+
+    parts: Annotated[
+        list[UploadPart],
+        Meta(description="The parts that are stored, in the order in which they arrived. None once the upload ended."),
+    ]
 
 
 # The OpenAPI schema of a part.

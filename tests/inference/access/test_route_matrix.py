@@ -92,6 +92,7 @@ TABLE: list[tuple[str, str, frozenset[str], int]] = [
     ("DELETE", "/v1/files/{}", USERS, 404),
     ("GET", "/v1/files/{}/content", USERS, 404),
     ("POST", "/v1/uploads", USERS, 400),
+    ("GET", "/v1/uploads/{}", USERS, 404),
     ("POST", "/v1/uploads/{}/parts", USERS, 415),
     ("POST", "/v1/uploads/{}/complete", USERS, 400),
     ("POST", "/v1/uploads/{}/cancel", USERS, 404),

@@ -64,6 +64,7 @@ OPERATIONS = {
     ("delete", "/v1/files/{file_id}"),
     ("get", "/v1/files/{file_id}/content"),
     ("post", "/v1/uploads"),
+    ("get", "/v1/uploads/{upload_id}"),
     ("post", "/v1/uploads/{upload_id}/parts"),
     ("post", "/v1/uploads/{upload_id}/complete"),
     ("post", "/v1/uploads/{upload_id}/cancel"),

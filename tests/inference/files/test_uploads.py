@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import openai
@@ -87,6 +89,45 @@ def test_parts_are_joined_in_the_order_of_the_completion_and_one_that_came_twice
     assert (again.status_code, again.json()) == (200, completed.json())
     assert post(stoa, f"/{upload['id']}/cancel").status_code == 409
     assert add(stoa, upload["id"], b"x").status_code == 409
+
+
+def send_half_a_part(stoa: RunningServer, upload_id: str, data: bytes) -> None:
+    """Send a request that promises this part, and close the connection after half of it."""
+    start = b'--x\r\nContent-Disposition: form-data; name="data"; filename="part"\r\n\r\n'
+    length = len(start) + len(data) + len(b"\r\n--x--\r\n")
+    key = stoa.headers("STAFF")["Authorization"]
+    head = f"POST /v1/uploads/{upload_id}/parts HTTP/1.1\r\nHost: localhost\r\nAuthorization: {key}\r\n"
+    head += f"Content-Type: multipart/form-data; boundary=x\r\nContent-Length: {length}\r\n\r\n"
+    url = urlsplit(stoa.url)
+    with socket.create_connection((url.hostname, url.port), timeout=60) as connection:
+        connection.sendall(head.encode() + start + data[: len(data) // 2])
+
+
+def test_a_client_that_died_within_a_part_learns_which_parts_arrived_and_sends_the_rest(stoa: RunningServer):
+    upload = create(stoa).json()
+    path = f"/v1/uploads/{upload['id']}"
+    assert stoa.get(path, "STAFF").json() == upload | {"parts": []}
+    parts = [add(stoa, upload["id"], LINES[:20_000]).json()]
+    send_half_a_part(stoa, upload["id"], LINES[20_000:40_000])
+
+    found = stoa.get(path, "STAFF").json()
+    assert found["parts"] == parts
+    assert {key: found["parts"][0][key] for key in ("object", "upload_id", "bytes")} == {
+        "object": "upload.part",
+        "upload_id": upload["id"],
+        "bytes": 20_000,
+    }
+    assert stoa.get(path, "SUPER_ADMIN").status_code == 404
+    sent = sum(part["bytes"] for part in found["parts"])
+    parts += [
+        add(stoa, upload["id"], LINES[start : start + 15_000]).json() for start in range(sent, len(LINES), 15_000)
+    ]
+    found = stoa.get(path, "STAFF").json()
+    assert found["parts"] == parts
+    completed = post(stoa, f"/{upload['id']}/complete", part_ids=[part["id"] for part in found["parts"]]).json()
+
+    assert stoa.get(f"/v1/files/{completed['file']['id']}/content", "STAFF").content == LINES
+    assert stoa.get(path, "STAFF").json() == completed | {"parts": []}
 
 
 def test_completions_at_once_make_one_file(stoa: RunningServer):
@@ -206,6 +247,25 @@ def test_a_completion_that_another_one_overtakes_returns_the_others_file_and_lea
     assert complete() == others[0]
     assert stored() == 1000
     assert list(StoredFile.objects.filter(upload=None)) == others
+
+
+def test_each_part_keeps_an_upload_for_another_hour_and_for_a_day_in_all(owner: User):
+    upload_id = services.create_upload(owner=owner, name="a", size=100, retention=None, now=NOW).upload_id
+
+    def add_at(minutes: int) -> StoredFile:
+        now, content = NOW + timedelta(minutes=minutes), SimpleUploadedFile("part", b"1")
+        sweep_files(now=now)
+        return services.add_part(owner=owner, upload_id=upload_id, content=content, now=now)
+
+    parts = [add_at(minutes) for minutes in (59, *range(100, 24 * 60, 59), 24 * 60 - 1)]
+    last = NOW + timedelta(hours=24)
+    upload, _, found = services.find_upload(owner=owner, upload_id=upload_id, now=last - timedelta(minutes=1))
+    assert (upload.expires_at, found) == (last, parts)
+    assert {part.expires_at for part in found} == {last}
+    upload, _, found = services.find_upload(owner=owner, upload_id=upload_id, now=last)
+    assert (services.upload_status(upload, last), found) == ("expired", [])
+    with pytest.raises(ApiError, match="expired"):
+        add_at(24 * 60)
 
 
 @pytest.mark.parametrize("is_cancelled", [True, False])
