@@ -1,4 +1,4 @@
-"""What the calls of requests compute, in their threads and in PostgreSQL."""
+"""Measurement of what the calls of requests compute, in their threads and in PostgreSQL."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
