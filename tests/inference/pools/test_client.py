@@ -413,7 +413,8 @@ def listing(**fields: Any) -> dict[str, Any]:
     [
         (listing(), "ready", None, None),
         (listing(clock=0), "ready", None, None),
-        (listing(clock=-3600), "ready", None, "Its clock is 3"),
+        (listing(clock=-3600), "ready", None, "seconds behind"),
+        (listing(clock=3600), "ready", None, "seconds ahead"),
         ({"status": 401, "answer": {}}, "failed", "rejects the configured API key", None),
         ({"answer": {"data": [{"id": "other"}]}}, "failed", "does not list the model", None),
         ({"lines": ["<html>"]}, "failed", "does not answer in OpenAI's form", None),
