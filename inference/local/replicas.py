@@ -61,10 +61,14 @@ class ReplicaHealth(RemoteHealth):
 
 @dataclass(eq=False)
 class LocalGeneration:
-    """A generation that a replica has accepted. on_failure: called if its process ends."""
+    """A generation that a replica has accepted. on_failure: called if its process ends.
+
+    is_streamed: its tokens arrive one by one.
+    """
 
     source: GenerationStream
     on_failure: Callable[[str], None]
+    is_streamed: bool
     is_closed: bool = False
 
     @property
@@ -118,7 +122,9 @@ class ReplicaClient:
         if deadline is not None:
             request = msgspec.structs.replace(request, timeout=max(0.001, deadline - time.monotonic()))
         stream = await self._call(replica, engine().generate(replica.id, request, replica=replica.number))
-        return LocalGeneration(stream, lambda message: self.record_failure(replica, message))
+        return LocalGeneration(
+            stream, lambda message: self.record_failure(replica, message), not request.coalesce_outputs
+        )
 
     async def embed(self, replica: LocalReplica, request: EmbeddingRequest) -> EmbeddingResult:
         """Return one vector per text, in the order of the texts."""

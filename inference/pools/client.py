@@ -21,6 +21,8 @@ from inference.engine import (
     EngineDied,
     EngineError,
     EngineOverloaded,
+    FinishReason,
+    GenerationOutput,
     GenerationRequest,
     GenerationStream,
     InferenceFailed,
@@ -55,7 +57,9 @@ logger = structlog.get_logger(__name__)
 
 
 class Generation(Protocol):
-    """A generation that a member has accepted."""
+    """A generation that a member has accepted. is_streamed: its tokens arrive one by one."""
+
+    is_streamed: bool
 
     @property
     def is_closed(self) -> bool: ...
@@ -228,7 +232,10 @@ class PoolClient:
 
 
 class Route:
-    """The members that one request may still be sent to. supports: whether a member's dialect has all it needs."""
+    """The members that one request may still be sent to. supports: whether a member's dialect has all it needs.
+
+    sent_at: when it was sent to the last one, in monotonic seconds.
+    """
 
     def __init__(
         self, client: PoolClient, pool: Pool, capability: str, key: bytes, supports: Callable[[Member], bool]
@@ -239,7 +246,7 @@ class Route:
         self._supports = supports
         self._members = [member for member in pool.members_for(capability) if not member.is_draining]
         self._tries = 0
-        self._sent_at = 0.0
+        self.sent_at = 0.0
         self._unreached_seconds = 0.0
         self._is_repeated = False
         # Of the first member, of those that support the request if any does, and of replicas that are loaded if one is.
@@ -256,7 +263,7 @@ class Route:
             metrics.FAILOVERS.add(1, *member.key)
             logger.info("pool_failover", model=member.model.id, member=member.name)
         self._tries += 1
-        self._sent_at = time.monotonic()
+        self.sent_at = time.monotonic()
         self._is_repeated = True
         return member
 
@@ -276,7 +283,7 @@ class Route:
         is_unreached = isinstance(error, RemoteUnavailable) and not error.was_reached
         is_restarting = isinstance(error, ModelNotLoaded) and member.is_local
         if is_unreached:
-            self._unreached_seconds += time.monotonic() - self._sent_at
+            self._unreached_seconds += time.monotonic() - self.sent_at
         if is_unsupported or is_unreached or is_restarting:
             self._tries -= 1
         is_replaced = isinstance(self._error, InvalidRequest) and not is_unsupported
@@ -308,8 +315,10 @@ class _StreamReader:
     generation: Generation
     outcome: str = metrics.CANCELLED
     usage: Usage | None = None
+    is_begun: bool = False
 
     def __post_init__(self) -> None:
+        self.stream.watch(self._record_first_token)
         self.stream.add_done_callback(self._set_usage)
 
     async def run(self) -> None:
@@ -338,6 +347,14 @@ class _StreamReader:
             return False
         self.client.end(failed, metrics.FAILED)
         return True
+
+    def _record_first_token(self, output: GenerationOutput) -> None:
+        """Record when a member's first token arrives, which is the first output: after it, no other one is tried."""
+        if self.is_begun:
+            return
+        self.is_begun = True
+        if self.generation.is_streamed and output.finish_reason not in (FinishReason.CANCELLED, FinishReason.ERROR):
+            metrics.FIRST_TOKEN.observe(time.monotonic() - self.route.sent_at, *self.member.key)
 
     def _set_usage(self, usage: Usage) -> None:
         self.usage = usage

@@ -116,6 +116,38 @@ def test_servers_and_workers_share_a_socket_folder_with_their_model_host():
         assert "envFrom" not in host  # no secrets where models run
 
 
+def test_pods_with_models_read_the_claim_of_models_which_another_pod_can_write():
+    claim = of_kind("PersistentVolumeClaim")["models"]["spec"]
+    assert claim["accessModes"] == ["ReadWriteMany"]
+    for name in MODEL_SERVER:
+        volumes = {volume["name"]: volume for volume in PODS[name]["volumes"]}
+        assert volumes["models"]["persistentVolumeClaim"] == {"claimName": "models"}
+        for container in containers(PODS[name]).values():
+            [mount] = [mount for mount in container["volumeMounts"] if mount["name"] == "models"]
+            assert (mount["mountPath"], mount["readOnly"]) == ("/data/models", True)
+    claimed = {
+        volume["persistentVolumeClaim"]["claimName"]
+        for pod in PODS.values()
+        for volume in pod["volumes"]
+        if "persistentVolumeClaim" in volume
+    }
+    assert claimed <= of_kind("PersistentVolumeClaim").keys()
+
+
+def test_the_pod_of_the_manual_that_writes_models_is_admitted_and_mounts_the_claim():
+    kubernetes_validate = pytest.importorskip("kubernetes_validate")
+    page = (REPOSITORY / "docs" / "operator" / "install.md").read_text()
+    pod = yaml.safe_load(page.partition("<<'EOF'\n")[2].partition("EOF\n")[0])
+    for version in KUBERNETES_VERSIONS:
+        kubernetes_validate.validate(pod, version, strict=True)
+    [container] = pod["spec"]["containers"]
+    context = PODS["inference-web"]["securityContext"] | pod["spec"]["securityContext"]
+    assert context == PODS["inference-web"]["securityContext"]
+    assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert container["volumeMounts"] == [{"name": "models", "mountPath": "/data/models"}]
+    assert pod["spec"]["volumes"] == [{"name": "models", "persistentVolumeClaim": {"claimName": "models"}}]
+
+
 def test_budgets_autoscalers_and_services_select_their_pods():
     labels = {name: one["spec"]["template"]["metadata"]["labels"] for name, one in DEPLOYMENTS.items()}
     budgets = of_kind("PodDisruptionBudget").values()

