@@ -47,7 +47,7 @@ class LoadGenerator(ABC):
         with self._lock:
             return {kind: Counter(outcomes) for kind, outcomes in self._counts.items()}
 
-    def worst_longest_outage(self) -> float:
+    def longest_outage_seconds(self) -> float:
         """Return the longest time without any successful action."""
         with self._lock:
             return max(self._longest_outage, time.monotonic() - self._last_success_at)
