@@ -187,7 +187,7 @@ def test_a_repeated_reject_changes_nothing_and_an_accept_after_it_is_carried_out
     for _ in range(3):
         again = send(client_of, admin, "post", REJECT, target(written))
         assert (again.status_code, again.json()) == (200, first)
-    assert Decision.objects.count() == AuditEntry.objects.count() == 1
+    assert Decision.objects.count() == AuditEntry.objects.filter(action__startswith="moderation.").count() == 1
 
     assert send(client_of, admin, "post", ACCEPT, target(written)).status_code == 200
     assert send(client_of, admin, "post", REJECT, target(written)).status_code == 404
@@ -301,7 +301,8 @@ def test_deciding_about_missing_content_is_404_and_deletes_nothing(client_of: Ap
             body = {"model_type": "Review", "model_id": model_id}
             assert send(client_of, admin, "post", path, body).status_code == 404
 
-    assert (AbuseReport.objects.count(), Decision.objects.count(), AuditEntry.objects.count()) == (1, 0, 0)
+    assert (AbuseReport.objects.count(), Decision.objects.count()) == (1, 0)
+    assert not AuditEntry.objects.filter(action__startswith="moderation.").exists()
 
 
 def test_deleting_a_report_twice_is_404(client_of: ApiClient, written: Review, admin: User):
@@ -311,7 +312,7 @@ def test_deleting_a_report_twice_is_404(client_of: ApiClient, written: Review, a
     assert (answer.status_code, answer.json()) == (200, True)
     assert send(client_of, admin, "delete", f"{REPORTS}/{made.pk}").status_code == 404
     assert client_of(admin).get(f"{REPORTS}/{made.pk}").status_code == 404
-    assert AuditEntry.objects.get().action == "moderation.report_deleted"
+    assert AuditEntry.objects.filter(action__startswith="moderation.").get().action == "moderation.report_deleted"
 
 
 @pytest.fixture
