@@ -132,7 +132,7 @@ class MemoryBudget:
             while not self._reserve_machine(model):
                 if not may_evict:
                     raise self._overloaded(model)
-                if not self._options.evict or not self._can_make_room(model):
+                if not self._options.evict or not self._can_free_memory(model):
                     return False
                 if not await self._evict_idle(model):
                     self._drain_if_late(model, started_at)
@@ -212,7 +212,7 @@ class MemoryBudget:
         """Return what is available beside the loads of this host that are in progress."""
         return memory.available - sum(one.pending_bytes for one in self._models)
 
-    def _can_make_room(self, new: BudgetedModel) -> bool:
+    def _can_free_memory(self, new: BudgetedModel) -> bool:
         """Return whether the end of this host's models that may end could give a load what the machine lacks."""
         ending = [one for one in self._models if one.is_idle or (self._options.autoload and _may_be_drained(one))]
         freed_bytes = sum(one.memory_bytes for one in ending)

@@ -41,8 +41,8 @@ class Timing:
     first_token_ms: float
 
 
-class Asker(ABC):
-    """Asks for concurrent completions."""
+class StreamClient(ABC):
+    """A client that sends concurrent requests for completions."""
 
     async def run(self, count: int, turn: int) -> Timing:
         """Return the timing of concurrent streams. Each turn has other prompts, so that no prefix is cached."""
@@ -57,8 +57,8 @@ class Asker(ABC):
         """Read a stream to its end and return the seconds to its first token."""
 
 
-class EngineAsker(Asker):
-    """Asks a model of a host, without a web process before it."""
+class EngineStreamClient(StreamClient):
+    """A client of a model host, without a web process before it."""
 
     def __init__(self, engine: EngineClient, model: str) -> None:
         self._engine, self._model, self._ids = engine, model, itertools.count()
@@ -74,7 +74,7 @@ class EngineAsker(Asker):
         return first
 
 
-class CompletionsClient(Asker):
+class CompletionsClient(StreamClient):
     """A client of an OpenAI-compatible server, which asks it for completions."""
 
     def __init__(self, client: httpx2.AsyncClient, model: str) -> None:
@@ -122,7 +122,7 @@ def options(kind: str) -> LoadOptions:
     return LoadOptions(engine=kind, context_size=CONTEXT, max_sequences=max(COUNTS), dtype=dtype)
 
 
-async def measure(asked: Asker, rounds: int, counts: tuple[int, ...]) -> dict[int, Timing]:
+async def measure(asked: StreamClient, rounds: int, counts: tuple[int, ...]) -> dict[int, Timing]:
     """Return the medians by number of requests."""
     await asked.run(1, 0)
     timings = {}
@@ -157,7 +157,7 @@ def compare(
 
     async def ask_engine() -> dict[int, Timing]:
         await served.host.load("model", models["vllm"], options("stoa"))
-        timings = await measure(EngineAsker(served.engine, "model"), rounds, counts)
+        timings = await measure(EngineStreamClient(served.engine, "model"), rounds, counts)
         await served.engine.close()
         await served.host.unload("model")
         return timings

@@ -39,7 +39,7 @@ CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "OSLO"}}\n</tool_
 SCHEMA = {"type": "object", "properties": {"city": {"const": "OSLO"}}}
 
 
-class Served(NamedTuple):
+class ServedEngines(NamedTuple):
     """A server whose models run on the engine that their id ends with."""
 
     stoa: RunningServer
@@ -61,7 +61,7 @@ class Served(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
+def served() -> Iterator[ServedEngines]:
     with tempfile.TemporaryDirectory(prefix="stoa") as folder:
         home = Path(folder)
         config = causal_config("llama", len(TOKENIZER))
@@ -79,11 +79,11 @@ def served() -> Iterator[Served]:
             for kind in KINDS:
                 loaded = stoa.post(f"/models/on-{kind}/load", {"engine": kind, "max_sequences": 4})
                 assert loaded.status_code == 200, loaded.text
-            yield Served(stoa, engines)
+            yield ServedEngines(stoa, engines)
 
 
 @pytest.fixture(scope="module")
-def worker(served: Served) -> Iterator[workers.RunningWorker]:
+def worker(served: ServedEngines) -> Iterator[workers.RunningWorker]:
     with workers.running_worker(served.stoa) as worker:
         yield worker
 
@@ -111,13 +111,13 @@ def openai_answer(text: str, finish_reason: str, usage: dict[str, Any]) -> Answe
     return Answer(text, finish_reason, usage["prompt_tokens"], usage["completion_tokens"], cached)
 
 
-def native(served: Served, kind: str, **limit: int) -> Answer:
+def native(served: ServedEngines, kind: str, **limit: int) -> Answer:
     body = served.post("/inference", kind, {"prompt": "HELLO", **limit}).json()
     (choice,) = body["choices"]
     return openai_answer(choice["text"], choice["finish_reason"], body["usage"])
 
 
-def native_stream(served: Served, kind: str, **limit: int) -> Answer:
+def native_stream(served: ServedEngines, kind: str, **limit: int) -> Answer:
     """Return an answer with the usage that was counted for the user, since the stream has none."""
     before = user_usage(served)
     body = {"model": f"on-{kind}", "prompt": "HELLO", **limit}
@@ -131,12 +131,12 @@ def native_stream(served: Served, kind: str, **limit: int) -> Answer:
     return Answer(text, last["finish_reason"], now[0] - before[0], now[1] - before[1], CACHED_TOKENS)
 
 
-def user_usage(served: Served) -> tuple[int, int]:
+def user_usage(served: ServedEngines) -> tuple[int, int]:
     total = served.stoa.get("/usage", STREAMING_ROLE).json()["total"]
     return total["prompt_tokens"], total["completion_tokens"]
 
 
-def websocket(served: Served, kind: str, **limit: int) -> Answer:
+def websocket(served: ServedEngines, kind: str, **limit: int) -> Answer:
     async def converse() -> list[dict[str, Any]]:
         async with authenticated_websocket(served.stoa) as client:
             message = {"type": "inference", "id": "a", "model": f"on-{kind}", "prompt": "HELLO", **limit}
@@ -147,26 +147,26 @@ def websocket(served: Served, kind: str, **limit: int) -> Answer:
     return openai_answer("".join(one["token"] for one in tokens), last["finish_reason"], last["usage"])
 
 
-def chat(served: Served, kind: str, **limit: int) -> Answer:
+def chat(served: ServedEngines, kind: str, **limit: int) -> Answer:
     body = served.post("/v1/chat/completions", kind, {"messages": MESSAGES, **limit}).json()
     (choice,) = body["choices"]
     return openai_answer(choice["message"]["content"], choice["finish_reason"], body["usage"])
 
 
-def chat_stream(served: Served, kind: str, **limit: int) -> Answer:
+def chat_stream(served: ServedEngines, kind: str, **limit: int) -> Answer:
     body = {"messages": MESSAGES, "stream": True, "stream_options": {"include_usage": True}, **limit}
     *chunks, last = events_of(served.post("/v1/chat/completions", kind, body))
     text = "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks)
     return openai_answer(text, chunks[-1]["choices"][0]["finish_reason"], last["usage"])
 
 
-def completion(served: Served, kind: str, **limit: int) -> Answer:
+def completion(served: ServedEngines, kind: str, **limit: int) -> Answer:
     body = served.post("/v1/completions", kind, {"prompt": "HELLO", **limit}).json()
     (choice,) = body["choices"]
     return openai_answer(choice["text"], choice["finish_reason"], body["usage"])
 
 
-def completion_stream(served: Served, kind: str, **limit: int) -> Answer:
+def completion_stream(served: ServedEngines, kind: str, **limit: int) -> Answer:
     body = {"prompt": "HELLO", "stream": True, "stream_options": {"include_usage": True}, **limit}
     *chunks, last = events_of(served.post("/v1/completions", kind, body))
     text = "".join(chunk["choices"][0]["text"] for chunk in chunks)
@@ -185,12 +185,12 @@ def renamed(limit: dict[str, int], name: str) -> dict[str, int]:
     return {name: limit["max_tokens"]} if limit else {}
 
 
-def response(served: Served, kind: str, **limit: int) -> Answer:
+def response(served: ServedEngines, kind: str, **limit: int) -> Answer:
     body = {"input": "HELLO", "store": False, **renamed(limit, "max_output_tokens")}
     return response_answer(served.post("/v1/responses", kind, body).json())
 
 
-def response_stream(served: Served, kind: str, **limit: int) -> Answer:
+def response_stream(served: ServedEngines, kind: str, **limit: int) -> Answer:
     body = {"input": "HELLO", "store": False, "stream": True, **renamed(limit, "max_output_tokens")}
     events = events_of(served.post("/v1/responses", kind, body))
     answer = response_answer(events[-1]["response"])
@@ -204,12 +204,12 @@ def message_answer(text: str, reason: str, usage: dict[str, Any]) -> Answer:
     return Answer(text, reason, prompt_tokens, usage["output_tokens"], usage["cache_read_input_tokens"])
 
 
-def message(served: Served, kind: str, **limit: int) -> Answer:
+def message(served: ServedEngines, kind: str, **limit: int) -> Answer:
     body = served.post("/v1/messages", kind, {"messages": MESSAGES, "max_tokens": 50, **limit}).json()
     return message_answer(body["content"][0]["text"], body["stop_reason"], body["usage"])
 
 
-def message_stream(served: Served, kind: str, **limit: int) -> Answer:
+def message_stream(served: ServedEngines, kind: str, **limit: int) -> Answer:
     body = {"messages": MESSAGES, "max_tokens": 50, "stream": True, **limit}
     events = events_of(served.post("/v1/messages", kind, body))
     text = "".join(event["delta"]["text"] for event in events if event["type"] == "content_block_delta")
@@ -217,7 +217,7 @@ def message_stream(served: Served, kind: str, **limit: int) -> Answer:
     return message_answer(text, end["delta"]["stop_reason"], end["usage"])
 
 
-def ollama(served: Served, kind: str, **limit: int) -> Answer:
+def ollama(served: ServedEngines, kind: str, **limit: int) -> Answer:
     body = {"messages": MESSAGES, "options": renamed(limit, "num_predict")}
     *chunks, last = events_of(served.post("/api/chat", kind, body))
     text = "".join(chunk["message"]["content"] for chunk in [*chunks, last])
@@ -244,7 +244,7 @@ APIS: dict[API, tuple[str, str]] = {
 
 @each_kind
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.__name__)
-def test_every_api_returns_the_engines_text_and_usage(served: Served, kind: str, api: API):
+def test_every_api_returns_the_engines_text_and_usage(served: ServedEngines, kind: str, api: API):
     ended, cut = APIS[api]
     tokens = served.say(kind, ANSWER)
     answer = api(served, kind)
@@ -254,7 +254,7 @@ def test_every_api_returns_the_engines_text_and_usage(served: Served, kind: str,
 
 
 @each_kind
-def test_choices_stop_sequences_and_log_probabilities(served: Served, kind: str):
+def test_choices_stop_sequences_and_log_probabilities(served: ServedEngines, kind: str):
     tokens = served.say(kind, ANSWER)
     several = served.post("/v1/chat/completions", kind, {"messages": MESSAGES, "n": 3}).json()
     assert [(one["index"], one["message"]["content"]) for one in several["choices"]] == [
@@ -278,7 +278,9 @@ def test_choices_stop_sequences_and_log_probabilities(served: Served, kind: str)
 
 
 @each_kind
-def test_a_stored_response_is_continued_in_the_background(served: Served, worker: workers.RunningWorker, kind: str):
+def test_a_stored_response_is_continued_in_the_background(
+    served: ServedEngines, worker: workers.RunningWorker, kind: str
+):
     tokens = served.say(kind, ANSWER)
     first = served.post("/v1/responses", kind, {"input": "HELLO"}).json()
     body = {"input": "MORE", "previous_response_id": first["id"], "background": True}
@@ -293,7 +295,7 @@ def test_a_stored_response_is_continued_in_the_background(served: Served, worker
 
 
 @each_kind
-def test_tool_calls_that_the_model_chooses(served: Served, kind: str):
+def test_tool_calls_that_the_model_chooses(served: ServedEngines, kind: str):
     tokens = served.say(kind, CALL)
     body = {"messages": MESSAGES, "tools": TOOLS}
     answer = served.post("/v1/chat/completions", kind, body).json()
@@ -319,7 +321,7 @@ def test_tool_calls_that_the_model_chooses(served: Served, kind: str):
 
 
 @each_kind
-def test_a_tool_call_that_the_model_does_not_complete_is_text(served: Served, kind: str):
+def test_a_tool_call_that_the_model_does_not_complete_is_text(served: ServedEngines, kind: str):
     text = '<tool_call>\n{"name": "weather"}\n</tool_call>'  # a grammar would not have allowed it
     served.say(kind, text)
     body = {"messages": MESSAGES, "tools": TOOLS}
@@ -328,7 +330,7 @@ def test_a_tool_call_that_the_model_does_not_complete_is_text(served: Served, ki
 
 
 @each_kind
-def test_an_answer_that_a_limit_of_the_engine_cuts_is_whole_until_there(served: Served, kind: str):
+def test_an_answer_that_a_limit_of_the_engine_cuts_is_whole_until_there(served: ServedEngines, kind: str):
     text = "A LAMP <tool_"  # its end is held back, as it may begin a call
     tokens = served.say(kind, text, "cut") - 1
     answer = served.post("/v1/chat/completions", kind, {"messages": MESSAGES, "tools": TOOLS}).json()
@@ -338,7 +340,7 @@ def test_an_answer_that_a_limit_of_the_engine_cuts_is_whole_until_there(served: 
 
 
 @each_kind
-def test_a_schema_reaches_the_engine(served: Served, kind: str):
+def test_a_schema_reaches_the_engine(served: ServedEngines, kind: str):
     text = '{"city": "OSLO"}'
     served.say(kind, text)
     form = {"type": "json_schema", "json_schema": {"name": "city", "schema": SCHEMA}}
@@ -352,7 +354,7 @@ def test_a_schema_reaches_the_engine(served: Served, kind: str):
 
 
 @each_kind
-def test_tokens_are_counted_as_the_engine_counts_them(served: Served, kind: str):
+def test_tokens_are_counted_as_the_engine_counts_them(served: ServedEngines, kind: str):
     served.say(kind, ANSWER)
     chat(served, kind)
     counted = served.post("/v1/messages/count_tokens", kind, {"messages": MESSAGES}).json()
@@ -421,7 +423,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, tuple[str, ...], str]] = [
     [(path, body, name, kind, able) for path, body, name, kinds, able in REFUSED for kind in kinds],
 )
 def test_what_an_engine_lacks_is_400_with_the_engines_that_have_it(
-    served: Served, path: str, body: dict[str, Any], parameter: str, kind: str, able: str
+    served: ServedEngines, path: str, body: dict[str, Any], parameter: str, kind: str, able: str
 ):
     sent = served.engines.folder(kind) / "requests.jsonl"
     before = sent.read_text() if sent.exists() else ""
@@ -436,7 +438,7 @@ def test_what_an_engine_lacks_is_400_with_the_engines_that_have_it(
 
 
 @each_kind
-async def test_a_websocket_gets_the_same_error(served: Served, kind: str):
+async def test_a_websocket_gets_the_same_error(served: ServedEngines, kind: str):
     message = {"type": "inference", "id": "a", "model": f"on-{kind}", "prompt": "HELLO", "grammar": 'root ::= "x"'}
     async with authenticated_websocket(served.stoa) as client:
         await send_messages(client, message)
@@ -454,7 +456,7 @@ async def test_a_websocket_gets_the_same_error(served: Served, kind: str):
         ("/rerank", {"query": "HELLO", "documents": ["A"]}),
     ],
 )
-def test_a_model_that_makes_text_makes_no_vectors(served: Served, kind: str, path: str, body: dict[str, Any]):
+def test_a_model_that_makes_text_makes_no_vectors(served: ServedEngines, kind: str, path: str, body: dict[str, Any]):
     refused = served.post(path, kind, body)
     assert refused.status_code == 400, refused.text
     assert f"on-{kind}" in refused.json()["error"]["message"]
@@ -462,7 +464,7 @@ def test_a_model_that_makes_text_makes_no_vectors(served: Served, kind: str, pat
 
 @each_kind
 @pytest.mark.parametrize("path", ["/inference/stream", "/v1/chat/completions", "/v1/responses", "/v1/messages"])
-async def test_a_client_that_hangs_up_frees_its_place(served: Served, kind: str, path: str):
+async def test_a_client_that_hangs_up_frees_its_place(served: ServedEngines, kind: str, path: str):
     served.engines.behave(kind, "talks")
     prompt = {"/inference/stream": {"prompt": "HELLO"}, "/v1/responses": {"input": "HELLO", "store": False}}
     body = {"model": f"on-{kind}", "stream": True} | prompt.get(path, {"messages": MESSAGES})
@@ -479,7 +481,7 @@ async def test_a_client_that_hangs_up_frees_its_place(served: Served, kind: str,
 
 @each_kind
 @pytest.mark.parametrize("path", ["/inference", "/v1/chat/completions"])
-async def test_a_client_that_waits_no_longer_frees_its_place(served: Served, kind: str, path: str):
+async def test_a_client_that_waits_no_longer_frees_its_place(served: ServedEngines, kind: str, path: str):
     served.engines.behave(kind, "talks")
     before, asked = served.engines.hang_ups(kind), len(served.engines.requests(kind))
     prompt = {"prompt": "HELLO"} if path == "/inference" else {"messages": MESSAGES}
@@ -495,7 +497,7 @@ async def test_a_client_that_waits_no_longer_frees_its_place(served: Served, kin
 
 @each_kind
 @pytest.mark.parametrize("leaves", [False, True])
-async def test_a_websocket_that_cancels_or_closes_frees_its_place(served: Served, kind: str, leaves: bool):
+async def test_a_websocket_that_cancels_or_closes_frees_its_place(served: ServedEngines, kind: str, leaves: bool):
     served.engines.behave(kind, "talks")
     before = served.engines.hang_ups(kind)
     message = {"type": "inference", "id": "a", "model": f"on-{kind}", "prompt": "HELLO", "max_tokens": 900}
@@ -521,7 +523,9 @@ async def test_a_websocket_that_cancels_or_closes_frees_its_place(served: Served
         ("/api/chat", {"messages": MESSAGES, "stream": False}),
     ],
 )
-def test_an_answer_that_breaks_off_is_an_error_and_no_text(served: Served, kind: str, path: str, body: dict[str, Any]):
+def test_an_answer_that_breaks_off_is_an_error_and_no_text(
+    served: ServedEngines, kind: str, path: str, body: dict[str, Any]
+):
     served.engines.behave(kind, "breaks off")
     failed = served.post(path, kind, body)
     assert failed.status_code == 500, failed.text
@@ -532,7 +536,7 @@ def test_an_answer_that_breaks_off_is_an_error_and_no_text(served: Served, kind:
 
 
 @each_kind
-def test_batches_have_the_engines_texts_and_usage(served: Served, worker: workers.RunningWorker, kind: str):
+def test_batches_have_the_engines_texts_and_usage(served: ServedEngines, worker: workers.RunningWorker, kind: str):
     tokens = served.say(kind, ANSWER)
     batch_id = workers.submit_batch(served.stoa, "HELLO", "HELLO", model=f"on-{kind}", max_tokens=50)
     batch = workers.wait_until_ended(served.stoa, batch_id)
@@ -551,7 +555,7 @@ def test_batches_have_the_engines_texts_and_usage(served: Served, worker: worker
 
 @each_kind
 def test_a_batch_file_has_answers_and_the_errors_of_what_an_engine_lacks(
-    served: Served, worker: workers.RunningWorker, kind: str
+    served: ServedEngines, worker: workers.RunningWorker, kind: str
 ):
     tokens = served.say(kind, ANSWER)
     bodies: list[dict[str, Any]] = [
