@@ -259,6 +259,7 @@ def change_user(*, user: User, name: str, email: str, role: Role, is_active: boo
             record_security_event("activated" if is_active else "deactivated", user=row, actor=actor)
         if row.email != User.objects.normalize_email(email):
             row.email_verified_at = None
+            record_security_event("email_changed", user=row, actor=actor)
         row.name, row.email, row.role, row.is_active = name, User.objects.normalize_email(email), role, is_active
         try:
             with transaction.atomic():

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from django.db import transaction
 from django.utils import timezone
 
 from inference.cli.errors import EXIT_FAILURE, EXIT_NOT_FOUND, EXIT_USAGE, exit_with_error
@@ -152,10 +153,11 @@ def change(
     api_key = "" if remove_api_key else _read_key(api_key_file)
     if not fields and api_key is None:
         exit_with_error("Give at least one option: `stoa pools change --help` lists them.", EXIT_USAGE)
-    found = _find(model, member)
-    for field, value in fields.items():
-        setattr(found, field, value)
-    _save(found, api_key)
+    with transaction.atomic():
+        found = PoolMember.objects.select_for_update().get(pk=_find(model, member).pk)  # as it is now
+        for field, value in fields.items():
+            setattr(found, field, value)
+        _save(found, api_key)
     typer.echo(f"Changed {found}. Test it with: stoa pools test {model} {found.name}", err=True)
 
 

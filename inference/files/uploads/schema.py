@@ -46,9 +46,9 @@ READ_UPLOAD = OperationDocs(
     summary="Read an upload",
     description="""
     Returns an upload and the parts that have arrived, in the order in which they did, so that an interrupted client
-    can send what is missing. It has no parts once it is completed, cancelled or expired, and is removed an hour after
-    that at the earliest. It needs the permission `run_inference`. It answers 404 for an upload that does not exist or
-    belongs to another user.
+    can send what is missing. It has no parts once it is completed, cancelled or expired; some time after that it is
+    removed. It needs the permission `run_inference`. It answers 404 for an upload that does not exist, no longer
+    exists or belongs to another user.
     """,
     response_example=_UPLOAD | {"parts": [_PART]},
 )

@@ -108,6 +108,7 @@ class UserAdmin(NoDeleteMixin, DjangoUserAdmin, LargeTableAdmin):  # type: ignor
             role=data["role"],
             now=timezone.now(),
         )
+        services.record_security_event("created", user=user, actor=cast(User, request.user), role=user.role)
         obj.pk = user.pk
         obj.refresh_from_db()
 

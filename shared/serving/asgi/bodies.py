@@ -30,8 +30,8 @@ class DeadlineBody:
     """A `receive` callable with a deadline for the whole body, READ_TIMEOUT_SECONDS times `factor`, and a minimum rate.
 
     Only the time in which it waits for the client counts for the rate, MIN_BYTES_PER_SECOND. It begins after a grace,
-    which is shorter for a client that `is_unverified`. After the deadline, and of
-    a slower client, it reports a disconnect, and `has_timed_out` is true.
+    which is shorter for a client that `is_unverified`. After the deadline, and of a slower client, it reports a
+    disconnect, and `has_timed_out` is true.
 
     Bodies are on disk while their requests wait for a turn: their bytes count for `client` until `close`.
     """

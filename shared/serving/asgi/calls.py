@@ -39,8 +39,8 @@ class Call:
         self._clock: int | None = None  # of the thread, while the call runs
         self._began_at = 0.0
         self._computed_seconds = 0.0
-        self._query_seconds = 0.0  # above LONG_SECONDS each
-        self._query_began_at: float | None = None
+        # Seconds above LONG_SECONDS of each ended query, and when the present one began; another thread reads both.
+        self._queries: tuple[float, float | None] = (0.0, None)
 
     def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, in this thread."""
@@ -57,12 +57,11 @@ class Call:
 
     def query(self, execute: Callable[..., R], *args: Any) -> R:
         """Execute a query that PostgreSQL computes."""
-        self._query_began_at = time.monotonic()
+        self._queries = self._queries[0], time.monotonic()
         try:
             return execute(*args)
         finally:
-            seconds, self._query_began_at = self._long_query_seconds, None
-            self._query_seconds = seconds
+            self._queries = self._long_query_seconds, None
 
     @property
     def computed_seconds(self) -> float:
@@ -70,9 +69,8 @@ class Call:
 
     @property
     def _long_query_seconds(self) -> float:
-        if (began_at := self._query_began_at) is None:
-            return self._query_seconds
-        return self._query_seconds + max(0.0, time.monotonic() - began_at - LONG_SECONDS)
+        seconds, began_at = self._queries
+        return seconds if began_at is None else seconds + max(0.0, time.monotonic() - began_at - LONG_SECONDS)
 
     @property
     def _thread_seconds(self) -> float:

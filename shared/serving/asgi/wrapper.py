@@ -131,7 +131,7 @@ class _HttpWrapper:
         scope = apply_proxy_headers(scope, trusted_proxies=settings.TRUSTED_PROXY_COUNT)
         decision = await self.rate_limit(scope) if self.rate_limit else None
         sender.client = client_of(scope)
-        is_unverified = _is_unverified(scope, sender.client)
+        is_unverified = _check_reserved(scope, sender.client)
         if self.rate_limit and not decision:
             if scope["path"] in PROBE_PATHS:
                 pacer.count(sender.client, weight=PROBE_WEIGHT)
@@ -170,7 +170,7 @@ class _HttpWrapper:
             spooled.close()
 
 
-def _is_unverified(scope: Scope, client: str) -> bool:
+def _check_reserved(scope: Scope, client: str) -> bool:
     """Return whether a request on a reserved connection has only a session cookie, which Django verifies later.
 
     Raise ApiError 503 for one whose credential is of nobody. Probes pass.
@@ -179,7 +179,8 @@ def _is_unverified(scope: Scope, client: str) -> bool:
         return False
     cookies = parse_cookie(get_header(scope["headers"], b"cookie").decode("latin-1"))
     if settings.SESSION_COOKIE_NAME not in cookies:
-        raise ApiError(503, "Too many connections. Try again later.", headers={"Retry-After": "1"})
+        message = "Too many connections: the last ones are for valid credentials, and yours is unknown or has expired."
+        raise ApiError(503, f"{message} Try again later.", headers={"Retry-After": "1"})
     return True
 
 

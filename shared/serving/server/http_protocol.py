@@ -33,7 +33,7 @@ RESERVED_SHARE = 0.1  # of the connections, for requests with a credential
 RESERVED_HEAD_TIMEOUT_SECONDS = 2.0
 RESERVED_FILES = 200  # of the process's open files: for databases, files and models
 
-PROBE_PATHS = frozenset({b"/livez", b"/readyz"})  # of balancers, which have no credential
+PROBE_PATHS = frozenset({b"/livez", b"/readyz", b"/health"})  # of balancers, which have no credential
 CREDENTIAL_HEADERS = frozenset({b"authorization", b"x-api-key", b"cookie"})
 
 logger = structlog.get_logger(__name__)

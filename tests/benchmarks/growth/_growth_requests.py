@@ -175,6 +175,7 @@ class GrownShop:
             transaction.set_rollback(True)
         if 200 <= response.status_code < 300:
             return milliseconds, pages
+        assert response.status_code in (409, 413, 422, 429), (request, response.status_code, content)
         print(f"Not measured: {request.name}: {response.status_code} {content!r}", file=sys.stderr, flush=True)
         return None
 

@@ -135,6 +135,7 @@ EVENTS: dict[str, tuple[Callable[[User, User], Any], list[tuple[str, str]]]] = {
     "deactivated by the action": (deactivate, [("deactivated", "admin")]),
     "activated": (activate, [("activated", "admin")]),
     "name changed": (change(name="Countess"), []),
+    "e-mail address changed": (change(email="countess@example.com"), [("email_changed", "admin")]),
 }
 
 
